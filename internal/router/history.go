@@ -1,0 +1,106 @@
+package router
+
+import (
+	"sync"
+	"time"
+
+	"layover/budget"
+	"layover/parking"
+)
+
+// rememberedRecords is how many past requests the status page can show.
+const rememberedRecords = 200
+
+// Record is one request that has its answer.
+type Record struct {
+	ID     string
+	At     time.Time // arrival
+	Method string
+	Route  string // empty when none matched
+	Actor  string
+	Band   int
+	Wake   Wake // empty when it never had a ride
+	Parked bool // it held a spot in the lot
+	Waited time.Duration
+	Reason Reason // empty: the actor answered
+	Status int
+	Took   time.Duration // arrival to the final response header
+	Detail string        // of a refusal, for the operator
+	Budget budget.Budget // its ledger says where the time went
+}
+
+// history remembers the last records and counts all of them.
+type history struct {
+	mu     sync.Mutex
+	last   [rememberedRecords]Record
+	n      uint64
+	totals Totals
+}
+
+// Totals counts the requests that have their answer, since the start.
+type Totals struct {
+	Served    uint64            `json:"served"`    // the actor answered
+	Parked    uint64            `json:"parked"`    // held a spot, whatever came of it
+	Triggered uint64            `json:"triggered"` // served after beginning a wake-up
+	Joined    uint64            `json:"joined"`    // served after joining one
+	Refused   map[Reason]uint64 `json:"refused"`
+}
+
+// Record notes a request that has its answer. Fronts call it exactly once per
+// request.
+func (r *Router) Record(rec Record) {
+	r.history.add(rec)
+	if r.observe != nil {
+		r.observe(rec)
+	}
+}
+
+func (h *history) add(rec Record) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last[h.n%rememberedRecords] = rec
+	h.n++
+	if rec.Parked {
+		h.totals.Parked++
+	}
+	if rec.Reason != "" {
+		if h.totals.Refused == nil {
+			h.totals.Refused = make(map[Reason]uint64)
+		}
+		h.totals.Refused[rec.Reason]++
+		return
+	}
+	h.totals.Served++
+	switch rec.Wake {
+	case WakeTriggered:
+		h.totals.Triggered++
+	case WakeJoined:
+		h.totals.Joined++
+	}
+}
+
+// Snapshot is the router at one moment.
+type Snapshot struct {
+	Lot    parking.LotSnapshot
+	Plane  PlaneSnapshot
+	Totals Totals
+	Recent []Record // newest first
+}
+
+// Snapshot returns what the status page shows. It is not for the hot path: it
+// copies every actor's state.
+func (r *Router) Snapshot() Snapshot {
+	s := Snapshot{Lot: r.lot.Snapshot(), Plane: r.plane.Snapshot()}
+	h := &r.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.Totals = h.totals
+	s.Totals.Refused = make(map[Reason]uint64, len(h.totals.Refused))
+	for reason, n := range h.totals.Refused {
+		s.Totals.Refused[reason] = n
+	}
+	for i := uint64(1); i <= min(h.n, rememberedRecords); i++ {
+		s.Recent = append(s.Recent, h.last[(h.n-i)%rememberedRecords])
+	}
+	return s
+}

@@ -1,0 +1,114 @@
+package router
+
+import (
+	"context"
+	"time"
+
+	"layover/turnstile"
+)
+
+// Target is where an awake actor is reached. It is comparable: two equal
+// targets are the same process behind the same address, so a front may keep
+// connections per target and must drop them when the target changes.
+type Target struct {
+	Addr     string // host:port
+	Protocol string // ProtocolH1 or ProtocolH2C
+	Wake     uint64 // number of the wake-up that made it, so that a reused port is a new target
+}
+
+// The protocols that a front speaks to an actor.
+const (
+	ProtocolH1  = "h1"
+	ProtocolH2C = "h2c" // HTTP/2 in the clear, with prior knowledge
+)
+
+// Phases of a wake-up, as the ledger and the status page name them.
+const (
+	PhaseLine    = "line"    // waits for a worker of the pool
+	PhaseWake    = "wake"    // the actor starts
+	PhaseSleep   = "sleep"   // waits for the end of the actor's going to sleep
+	PhaseAttempt = "attempt" // the request is with the actor, until its final response header
+	PhaseRetry   = "retry"   // waits before another attempt
+)
+
+// Plane makes actors routable. Every plane passes the suite in planetest.
+// All methods may be called from any goroutine.
+type Plane interface {
+	// Want announces a request for actor, before anything else is asked about
+	// it, so that an actor which somebody wants is not put to sleep in between.
+	// The Use must be ended by Done. The error is an *Error, usually of reason
+	// UnknownActor.
+	Want(actor string) (Use, error)
+
+	// Resume makes actor routable and returns its target. It runs once per
+	// flight, never twice at a time for one actor with a commitment in force,
+	// and calls f as it goes: f.Park at the park transition, f.Commit before
+	// an attempt that must not be cut off, f.Uncommit when such an attempt
+	// ended without success. ctx ends when the flight has no caller left and is
+	// not committed; it has no deadline, so Resume sets its own ceilings.
+	// Errors are *Error; anything else counts as Internal.
+	Resume(ctx context.Context, actor string, f *Flight) (Target, error)
+
+	// Snapshot says what the plane knows, for the status page.
+	Snapshot() PlaneSnapshot
+}
+
+// Use is one request's interest in one actor. A plane that does not know
+// its actors' state returns false from Awake and true from Take.
+type Use interface {
+	// Awake returns the target if the plane knows the actor to be awake, and
+	// from then on counts the request as being with the actor.
+	Awake() (Target, bool)
+	// Take accepts the target that a flight returned, and counts the request as
+	// being with the actor. False: that target is gone again; ask for another.
+	Take(Target) bool
+	// Done ends the interest: call it when the response is complete. Calling it
+	// again is a no-op.
+	Done()
+}
+
+// State is what an actor is doing.
+type State string
+
+// The states of an actor.
+const (
+	Asleep       State = "asleep"
+	Waking       State = "waking"
+	Awake        State = "awake"
+	GoingToSleep State = "going to sleep"
+	Failed       State = "failed" // asleep after a failed start, with a back-off before the next one
+)
+
+// PlaneSnapshot is a plane's actors and pools at one moment, each sorted by
+// name.
+type PlaneSnapshot struct {
+	Actors []ActorSnapshot `json:"actors"`
+	Pools  []PoolSnapshot  `json:"pools"`
+}
+
+// ActorSnapshot is one actor at one moment.
+type ActorSnapshot struct {
+	Name      string        `json:"name"`
+	Pool      string        `json:"pool"`
+	State     State         `json:"state"`
+	Since     time.Time     `json:"since"` // when the state began
+	InFlight  int           `json:"in_flight"`
+	Wanted    int           `json:"wanted"` // requests that want it and are not with it yet
+	LastUsed  time.Time     `json:"last_used"`
+	Wakes     uint64        `json:"wakes"`
+	LastWake  time.Duration `json:"last_wake_ns"`
+	Addr      string        `json:"addr,omitempty"`
+	PID       int           `json:"pid,omitempty"`
+	RetryAt   time.Time     `json:"retry_at"` // zero unless failed
+	LastError string        `json:"last_error,omitempty"`
+	Output    []string      `json:"output,omitempty"` // last lines it printed
+}
+
+// PoolSnapshot is one pool at one moment.
+type PoolSnapshot struct {
+	Name    string             `json:"name"`
+	Workers int                `json:"workers"`
+	Used    int                `json:"used"` // above Workers after a shrink, until surplus actors sleep
+	Waiting int                `json:"waiting"`
+	Line    []turnstile.Waiter `json:"line"` // in order, at most 100
+}

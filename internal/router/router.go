@@ -1,0 +1,225 @@
+// Package router decides, for each request, which actor serves it, whether it
+// has to wait for that, and for how long.
+//
+//	front -> Names -> budget -> awake? -> Ride
+//	                      \-> flight -> [parks: lot] -> Plane -> Ride
+//
+// A front (the built-in proxy, Envoy's ext_proc) finds the actor with Names,
+// starts the request's budget and claim, asks Route for a Ride, forwards the
+// request to the ride's target and ends the ride:
+//
+//	ctx, cancel := budget.For(ctx, route.Budget)
+//	defer cancel()
+//	ride, err := r.Route(turnstile.Begin(ctx, route.Band), actor)
+//	if err != nil { ... answer it; err is an *Error }
+//	defer ride.Done()
+//
+// What makes an actor routable is a Plane. The router itself keeps no
+// assignment: each request asks the plane, and all requests that must wait for
+// one actor share one flight (package parking).
+//
+// All methods may be called from any goroutine.
+package router
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"layover/budget"
+	"layover/parking"
+	"layover/turnstile"
+)
+
+// Options are the router's settings that may be left out.
+type Options struct {
+	// Linger is how long a flight that all its callers left keeps its place in
+	// line. Default: it does not.
+	Linger time.Duration
+	// Observe is called with each Record, on the goroutine that hands it in.
+	// It must not block. Default: nobody observes.
+	Observe func(Record)
+}
+
+// Router is the decision core.
+type Router struct {
+	plane   Plane
+	lot     *parking.Lot
+	flights *parking.Flights[string, Target]
+	names   atomic.Pointer[Names]
+	wakes   wakeTimes
+	history history
+	observe func(Record)
+}
+
+// New returns a router that makes actors routable through plane and parks at
+// most as many requests as lot has spots.
+func New(plane Plane, lot *parking.Lot, o Options) *Router {
+	r := &Router{
+		plane:   plane,
+		lot:     lot,
+		flights: parking.NewFlights[string, Target](lot, parking.Options{Linger: o.Linger}),
+		observe: o.Observe,
+	}
+	r.names.Store(&Names{})
+	return r
+}
+
+// Names returns the routes in force.
+func (r *Router) Names() *Names { return r.names.Load() }
+
+// SetNames puts other routes into force, for requests that come from now on.
+func (r *Router) SetNames(n *Names) { r.names.Store(n) }
+
+// Ride is one request's right to use an awake actor.
+type Ride struct {
+	Target Target
+	Wake   Wake // what the request had to do with the actor's waking
+
+	DidPark bool          // it held a spot in the lot
+	Parked  time.Duration // for how long
+	use     Use
+}
+
+// Done ends the ride: the actor is no longer in use by this request. It is
+// called when the response is complete, for streams and tunnels when they are
+// closed. Calling it again is a no-op.
+func (ride *Ride) Done() { ride.use.Done() }
+
+// Wake says what a request had to do with its actor's waking.
+type Wake string
+
+// The kinds of Wake.
+const (
+	WakeNone      Wake = "none"      // the actor was awake
+	WakeTriggered Wake = "triggered" // the request began the wake-up
+	WakeJoined    Wake = "joined"    // the request joined a wake-up under way
+)
+
+// Route returns a ride to actor, waking it if it must. It waits at most until
+// ctx ends; ctx carries the request's budget, into whose ledger the phases of
+// the wait go, and its claim (band 0 from now if it has none). The error is an
+// *Error.
+func (r *Router) Route(ctx context.Context, actor string) (*Ride, error) {
+	if ctx.Err() != nil {
+		return nil, r.ended(ctx, actor, DeadlinePast)
+	}
+	use, err := r.plane.Want(actor)
+	if err != nil {
+		return nil, explained(err, actor)
+	}
+	if target, ok := use.Awake(); ok {
+		return &Ride{Target: target, Wake: WakeNone, use: use}, nil
+	}
+	ride, err := r.wake(ctx, actor, use)
+	if err != nil {
+		use.Done()
+		return nil, err
+	}
+	return ride, nil
+}
+
+// wake joins flights until one brings a target that is still good when this
+// caller takes it.
+func (r *Router) wake(ctx context.Context, actor string, use Use) (*Ride, error) {
+	if _, ok := turnstile.ClaimFrom(ctx); !ok {
+		ctx = turnstile.Begin(ctx, 0)
+	}
+	ride := &Ride{Wake: WakeJoined, use: use}
+	for {
+		target, outcome, err := r.flights.Join(ctx, actor, func(ctx context.Context, f *parking.Flight) (Target, error) {
+			return r.fly(ctx, actor, f)
+		})
+		for _, span := range outcome.Phases {
+			budget.From(ctx).Record(span.Name, span.From, span.To)
+		}
+		ride.DidPark = ride.DidPark || outcome.Parked
+		ride.Parked += outcome.ParkedFor
+		if outcome.Leader {
+			ride.Wake = WakeTriggered
+		}
+		if err != nil {
+			return nil, r.refused(ctx, actor, outcome, err)
+		}
+		if use.Take(target) {
+			ride.Target = target
+			return ride, nil
+		}
+		if ctx.Err() != nil {
+			return nil, r.ended(ctx, actor, StillWaking)
+		}
+	}
+}
+
+// fly runs one wake-up for everybody who waits for actor.
+func (r *Router) fly(ctx context.Context, actor string, f *parking.Flight) (Target, error) {
+	flight := &Flight{parked: f, clock: r.wakes.begin(actor)}
+	target, err := r.plane.Resume(ctx, actor, flight)
+	f.OnChange(nil)
+	r.wakes.end(actor, flight.clock, err == nil)
+	return target, err
+}
+
+// refused turns the end of a wait without a target into what the caller is
+// told.
+func (r *Router) refused(ctx context.Context, actor string, outcome parking.Outcome, err error) error {
+	switch outcome.Result {
+	case parking.Shed:
+		return &Error{Reason: LotFull, Actor: actor, Err: err, RetryAfter: r.wakes.expect(actor),
+			Detail: "the actor is asleep and every parking spot is taken"}
+	case parking.BudgetExhausted, parking.Canceled:
+		if outcome.Stage == PhaseLine {
+			return r.ended(ctx, actor, NoWorker)
+		}
+		return r.ended(ctx, actor, StillWaking)
+	}
+	refusal := explained(err, actor)
+	if refusal.RetryAfter == 0 {
+		refusal.RetryAfter = r.wakes.expect(actor)
+	}
+	return refusal
+}
+
+// ended is the error of a request whose context is over: the client left, or
+// the budget ended with what late says.
+func (r *Router) ended(ctx context.Context, actor string, late Reason) *Error {
+	cause := context.Cause(ctx)
+	if !errors.Is(cause, context.DeadlineExceeded) {
+		return &Error{Reason: ClientGone, Actor: actor, Err: cause}
+	}
+	e := &Error{Reason: late, Actor: actor, Err: cause, RetryAfter: r.wakes.expect(actor)}
+	switch late {
+	case NoWorker:
+		e.Detail = "no worker became free within the request's budget"
+	case StillWaking:
+		e.Detail = "the actor was still starting when the request's budget ended"
+	case DeadlinePast:
+		e.Detail = "the request's deadline had passed before it was looked at"
+	}
+	return e
+}
+
+// explained returns err as an *Error of its own that names actor: a flight's
+// error is shared by all its callers.
+func explained(err error, actor string) *Error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return &Error{Reason: Internal, Actor: actor, Detail: "the wake-up failed", Err: err}
+	}
+	own := *e
+	if own.Actor == "" {
+		own.Actor = actor
+	}
+	return &own
+}
+
+// Wait returns when no wake-up runs any more, or with ctx's cause. It is for
+// shutdown, after the fronts have stopped.
+func (r *Router) Wait(ctx context.Context) error { return r.flights.Wait(ctx) }
+
+// Plane returns the plane that the router was made with.
+func (r *Router) Plane() Plane { return r.plane }
+
+// Lot returns the lot that the router was made with.
+func (r *Router) Lot() *parking.Lot { return r.lot }
