@@ -10,7 +10,7 @@
 //
 //	ctx, cancel := budget.For(ctx, route.Budget)
 //	defer cancel()
-//	ride, err := r.Route(turnstile.Begin(ctx, route.Band), actor)
+//	ride, err := r.Route(turnstile.Begin(ctx, route.Band), router.Ask{Actor: actor})
 //	if err != nil { ... answer it; err is an *Error }
 //	defer ride.Done()
 //
@@ -97,22 +97,37 @@ const (
 	WakeJoined    Wake = "joined"    // the request joined a wake-up under way
 )
 
-// Route returns a ride to actor, waking it if it must. It waits at most until
-// ctx ends; ctx carries the request's budget, into whose ledger the phases of
-// the wait go, and its claim (band 0 from now if it has none). The error is an
-// *Error.
-func (r *Router) Route(ctx context.Context, actor string) (*Ride, error) {
+// Ask is what a front asks of Route.
+type Ask struct {
+	Actor string
+
+	// OnWait is called on the caller's goroutine just before the request joins
+	// its first flight, and the function it returns before Route returns. A
+	// request to an actor that the plane knows to be awake never gets there, so
+	// what only a waiting request needs costs the others nothing. Default: not
+	// called.
+	OnWait func() (stop func())
+}
+
+// Route returns a ride to ask.Actor, waking it if it must. It waits at most
+// until ctx ends; ctx carries the request's budget, into whose ledger the
+// phases of the wait go, and its claim (band 0 from now if it has none). The
+// error is an *Error.
+func (r *Router) Route(ctx context.Context, ask Ask) (*Ride, error) {
 	if ctx.Err() != nil {
-		return nil, r.ended(ctx, actor, DeadlinePast)
+		return nil, r.ended(ctx, ask.Actor, DeadlinePast)
 	}
-	use, err := r.plane.Want(actor)
+	use, err := r.plane.Want(ask.Actor)
 	if err != nil {
-		return nil, explained(err, actor)
+		return nil, explained(err, ask.Actor)
 	}
 	if target, ok := use.Awake(); ok {
 		return &Ride{Target: target, Wake: WakeNone, use: use}, nil
 	}
-	ride, err := r.wake(ctx, actor, use)
+	if ask.OnWait != nil {
+		defer ask.OnWait()()
+	}
+	ride, err := r.wake(ctx, ask.Actor, use)
 	if err != nil {
 		use.Done()
 		return nil, err
