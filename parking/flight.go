@@ -1,0 +1,401 @@
+package parking
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// errAbandoned is the cause of a flight context that was cancelled because
+// nobody was left.
+var errAbandoned = errors.New("parking: every caller left")
+
+// A state is where a flight is. All changes of it are in this file.
+//
+//	                 Join               last caller leaves or is shed
+//	begin ───▶ waiting ◀──── lingering ◀──────────── waiting     (Linger > 0)
+//	            │   ▲            │  │
+//	     Commit │   │ Uncommit   │  │ Linger is over
+//	            ▼   │  Commit    │  ▼
+//	           committed ◀───────┘ abandoned ◀────── waiting     (Linger = 0)
+//
+//	committed ─ Uncommit, nobody present ─▶ lingering, or abandoned if Linger is over
+//	any state ─ the flight function returns ─▶ landed
+//
+//	            callers   in the registry   flight's context
+//	waiting     ≥ 1       yes               live
+//	committed   ≥ 0       yes               live
+//	lingering   0         yes               live
+//	abandoned   0         no                cancelled
+//	landed      0         no                cancelled
+//
+// Hence at most one flight per key is committed: it is in the registry, and
+// abandoned is left only by landing.
+//
+// Being parked is apart from the state: set once, by Park, never unset.
+type state uint8
+
+const (
+	waiting state = iota
+	committed
+	lingering
+	abandoned
+	landed
+)
+
+// A tower is what all flights of one Flights share.
+type tower struct {
+	lot    *Lot
+	linger time.Duration
+
+	mu      sync.Mutex // guards the fields below, the registry, and every flight and caller
+	running int        // flight functions that have not returned
+	idle    chan struct{}
+}
+
+// whenIdle returns a channel that is closed once no flight function runs, or nil
+// if none does.
+func (t *tower) whenIdle() <-chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running == 0 {
+		return nil
+	}
+	if t.idle == nil {
+		t.idle = make(chan struct{})
+	}
+	return t.idle
+}
+
+// A Flight is one run of a function for all callers that want the same key, as
+// that function sees it. It is made by [Flights.Join]. Its methods may be called
+// from any goroutine, also after the function has returned, when they do
+// nothing.
+type Flight struct {
+	tower  *tower
+	forget func() // deletes it from the registry; with tower.mu held
+	cancel context.CancelCauseFunc
+	begun  time.Time
+
+	// Guarded by tower.mu.
+	state       state
+	parked      bool
+	reason      string
+	first, last *caller // those present, in join order
+	present     int
+	emptySince  time.Time   // when the last of them went
+	timer       *time.Timer // ends lingering; nil until first needed
+	phases      phases
+	onChange    func()
+
+	// Each written before its channel is closed, not after.
+	shed     chan struct{} // closed by Park if it shed anyone
+	shedView view
+	done     chan struct{} // closed by land
+	err      error
+	panicked *flightPanic
+	doneView view
+}
+
+// A caller is one Join that waits.
+type caller struct {
+	ctx        context.Context
+	prev, next *caller
+	joined     time.Time
+	spot       spot // held while the flight is parked and the caller present
+	leader     bool
+	gone       bool // has left, or was shed; set by Park or by the caller itself
+}
+
+// Park is the park transition: the flight has learned that its callers have to
+// wait. In one step the callers present get spots in the order they joined, and
+// those for whom there is none are shed; whoever joins later needs a spot at
+// once. The first call counts, with its reason; later ones do nothing. If it
+// sheds everybody and the flight is not committed, the flight is abandoned as if
+// they had left.
+func (f *Flight) Park(reason string) {
+	t := f.tower
+	t.mu.Lock()
+	if f.parked || f.state == abandoned || f.state == landed {
+		t.mu.Unlock()
+		return
+	}
+	f.parked, f.reason = true, reason
+	shed := f.parkLocked()
+	change := f.onChange
+	t.mu.Unlock()
+	if !shed {
+		return
+	}
+	close(f.shed)
+	if change != nil {
+		change()
+	}
+}
+
+// parkLocked hands out the spots and reports whether anyone was shed.
+func (f *Flight) parkLocked() (shed bool) {
+	lot := f.tower.lot
+	// One lock for all of them: a spot freed in between would go to a later
+	// caller after an earlier one was shed.
+	lot.mu.Lock()
+	now := time.Now()
+	for c := f.first; c != nil; {
+		next := c.next
+		if !lot.takeLocked(&c.spot, now) {
+			shed = true
+			f.removeLocked(c, now)
+		}
+		c = next
+	}
+	lot.mu.Unlock()
+	if shed {
+		f.shedView = f.viewLocked(now)
+		f.emptiedLocked(now)
+	}
+	return shed
+}
+
+// Commit begins an attempt that must not be cut off: until [Flight.Uncommit], or
+// until the flight function returns, the flight stays joinable and its context
+// is not cancelled though every caller leaves. False means that everybody has
+// left and the flight is over: stop. In a committed flight it does nothing and
+// reports true.
+func (f *Flight) Commit() bool {
+	f.tower.mu.Lock()
+	defer f.tower.mu.Unlock()
+	switch f.state {
+	case lingering:
+		f.timer.Stop()
+		f.state = committed
+	case waiting:
+		f.state = committed
+	}
+	return f.state == committed
+}
+
+// Uncommit says that the committed attempt ended without a result and the flight
+// waits again. False means that nobody is left, or was for [Options].Linger, and
+// the flight is over.
+func (f *Flight) Uncommit() bool {
+	f.tower.mu.Lock()
+	defer f.tower.mu.Unlock()
+	if f.state == committed {
+		f.state = waiting
+		f.emptiedLocked(time.Now())
+	}
+	return f.state == waiting || f.state == lingering
+}
+
+// Phase begins a named part of the flight and returns the function that ends it;
+// only its first call counts. Phases may nest and overlap; what is open when the
+// flight function returns ends then. Callers find the phases in their
+// [Outcome], from their own join on. A flight remembers its last 128 phases.
+func (f *Flight) Phase(name string) (end func()) {
+	t := f.tower
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f.state == landed {
+		return func() {}
+	}
+	p := f.phases.begin(name, time.Now())
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if p.to.IsZero() {
+			p.to = time.Now()
+		}
+	}
+}
+
+// Callers returns the contexts of the callers present, in the order they joined.
+func (f *Flight) Callers() []context.Context {
+	f.tower.mu.Lock()
+	defer f.tower.mu.Unlock()
+	ctxs := make([]context.Context, 0, f.present)
+	for c := f.first; c != nil; c = c.next {
+		ctxs = append(ctxs, c.ctx)
+	}
+	return ctxs
+}
+
+// OnChange has fn called after each change of who is present, in the goroutine
+// that made it: of the caller that joined or left, or of Park if it shed anyone.
+// No lock is held, so calls may overlap and a call may come after a later
+// change: fn should read [Flight.Callers] and act on it under a lock of its own.
+// It is not called for what changed before, nor when the flight function
+// returns. Nil removes it, though a call under way goes on.
+func (f *Flight) OnChange(fn func()) {
+	f.tower.mu.Lock()
+	defer f.tower.mu.Unlock()
+	f.onChange = fn
+}
+
+// boardLocked adds c to a flight that is in the registry; false if it was shed.
+func (f *Flight) boardLocked(c *caller) bool {
+	if f.parked && !f.tower.lot.take(&c.spot) {
+		return false
+	}
+	c.joined = time.Now()
+	if c.prev = f.last; c.prev == nil {
+		f.first = c
+	} else {
+		c.prev.next = c
+	}
+	f.last = c
+	f.present++
+	if f.state == lingering {
+		f.timer.Stop()
+		f.state = waiting
+	}
+	return true
+}
+
+// A fate is how a caller's wait ended.
+type fate int
+
+const (
+	served fate = iota // the flight landed, with a value or an error
+	refused
+	left
+)
+
+// await waits for the flight, a refusal, or the end of the caller's context. The
+// view is set only for a caller that left.
+func (f *Flight) await(c *caller) (view, fate) {
+	shed := f.shed
+	for {
+		select {
+		case <-f.done:
+			return view{}, served
+		case <-shed:
+			if c.gone {
+				return view{}, refused
+			}
+			shed = nil // others were
+		case <-c.ctx.Done():
+			if v, ok := f.leave(c); ok {
+				return v, left
+			}
+			if c.gone {
+				return view{}, refused
+			}
+			return view{}, served
+		}
+	}
+}
+
+// leave takes c out of the flight and frees its spot. False means that it was
+// too late: the flight had landed, or c had been shed.
+func (f *Flight) leave(c *caller) (view, bool) {
+	t := f.tower
+	t.mu.Lock()
+	if c.gone || f.state == landed {
+		t.mu.Unlock()
+		return view{}, false
+	}
+	now := time.Now()
+	v := f.viewLocked(now)
+	f.removeLocked(c, now)
+	t.lot.free(&c.spot)
+	f.emptiedLocked(now)
+	change := f.onChange
+	t.mu.Unlock()
+	if change != nil {
+		change()
+	}
+	return v, true
+}
+
+func (f *Flight) removeLocked(c *caller, now time.Time) {
+	if c.prev == nil {
+		f.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		f.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next, c.gone = nil, nil, true
+	f.present--
+	if f.present == 0 {
+		f.emptySince = now
+	}
+}
+
+// emptiedLocked applies the rule of the last leaver: a flight that waits for
+// nobody lingers, for as long as Linger has left since the last one went, or is
+// abandoned.
+func (f *Flight) emptiedLocked(now time.Time) {
+	if f.present > 0 || f.state != waiting {
+		return
+	}
+	left := f.emptySince.Add(f.tower.linger).Sub(now)
+	if left <= 0 {
+		f.abandonLocked()
+		return
+	}
+	f.state = lingering
+	if f.timer == nil {
+		f.timer = time.AfterFunc(left, f.lingerOver)
+		return
+	}
+	f.timer.Reset(left)
+}
+
+// lingerOver runs when the timer fires. A timer that could not be stopped any
+// more may find the flight revived, or lingering anew.
+func (f *Flight) lingerOver() {
+	f.tower.mu.Lock()
+	defer f.tower.mu.Unlock()
+	if f.state == lingering && time.Since(f.emptySince) >= f.tower.linger {
+		f.abandonLocked()
+	}
+}
+
+// abandonLocked removes and cancels the flight. Cancelling under the lock makes
+// it one step, and runs nobody's code: the context's parent is the background,
+// and context.AfterFunc functions get goroutines of their own.
+func (f *Flight) abandonLocked() {
+	f.state = abandoned
+	f.forget()
+	f.cancel(errAbandoned)
+}
+
+// land publishes what the flight function left in f, frees every spot and then
+// wakes the callers. It reports whether there was a caller.
+func (f *Flight) land() (anyone bool) {
+	t := f.tower
+	t.mu.Lock()
+	if f.state != abandoned {
+		f.forget()
+	}
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	lot := t.lot
+	lot.mu.Lock()
+	for c := f.first; c != nil; c = c.next {
+		lot.freeLocked(&c.spot)
+	}
+	lot.mu.Unlock()
+	f.doneView = f.viewLocked(time.Now())
+	anyone = f.present > 0
+	f.state, f.first, f.last, f.present, f.onChange = landed, nil, nil, 0, nil
+	t.running--
+	if t.running == 0 && t.idle != nil {
+		close(t.idle)
+		t.idle = nil
+	}
+	t.mu.Unlock()
+	f.cancel(nil)
+	close(f.done)
+	return anyone
+}
+
+func (f *Flight) viewLocked(now time.Time) view {
+	return view{now, f.reason, f.phases.innermost(), f.phases.spans(now)}
+}
