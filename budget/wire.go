@@ -1,0 +1,268 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The headers that carry time, in canonical form.
+const (
+	deadlineHeader = "Operation-Deadline"             // RFC 3339; read, never written
+	timeoutHeader  = "Operation-Timeout"              // 2500ms, 10s
+	grpcHeader     = "Grpc-Timeout"                   // up to 8 digits and one of HMSmun
+	envoyHeader    = "X-Envoy-Upstream-Rq-Timeout-Ms" // whole milliseconds
+)
+
+// ErrMalformed and ErrPast are what [ReadHeaders] refuses: the one is the sender's mistake (400, INVALID_ARGUMENT), the other
+// a deadline that has passed (504, DEADLINE_EXCEEDED). The error that wraps them says which header, which value, and what
+// to send instead.
+var (
+	ErrMalformed = errors.New("budget: malformed time header")
+	ErrPast      = errors.New("budget: deadline already past")
+)
+
+// ReadHeaders returns the shortest time that the headers allow, greater than zero: Operation-Deadline, Operation-Timeout,
+// grpc-timeout and x-envoy-upstream-rq-timeout-ms, of which there may be several, with several values each. ok is false when
+// there is none of them: the caller set no deadline. Any value that is malformed, negative, zero, or further away than 100
+// years is an error that wraps ErrMalformed, whatever the others say; of grpc-timeout the protocol allows longer ones, which
+// count as 100 years. A deadline that has passed is an error that wraps ErrPast. The wall clock is read if there is
+// an Operation-Deadline.
+//
+// h may be an http.Header or a gRPC metadata.MD: keys are looked up in canonical and in lower-case form. Pass the result to
+// For at once.
+func ReadHeaders(h map[string][]string) (d time.Duration, ok bool, err error) {
+	var past error
+	d = century
+	for _, f := range forms {
+		for _, key := range [2]string{f.name, strings.ToLower(f.name)} {
+			for _, value := range h[key] {
+				left, why := f.parse(strings.Trim(value, " \t"))
+				if why != "" {
+					return 0, false, fmt.Errorf("%w: %s: %s %s; send %s", ErrMalformed, f.name, excerpt(value), why, f.want)
+				}
+				if left <= 0 {
+					past = fmt.Errorf("%w: %s: %s was %v ago by this host's clock; "+
+						"if the hosts' clocks differ, send %s: 10s instead", ErrPast, f.name, excerpt(value), short(-left), timeoutHeader)
+				}
+				d, ok = min(d, left), true
+			}
+		}
+	}
+	if past != nil {
+		return 0, false, past
+	}
+	if !ok {
+		return 0, false, nil
+	}
+	return d, true, nil
+}
+
+// WriteHeaders puts the time that ctx has left on an outgoing request: what remains of its budget, or less if ctx has an
+// earlier deadline. Call it for every attempt, as late as possible. Only durations are sent, in whole milliseconds
+// rounded down, because hosts' clocks differ:
+//
+//   - Operation-Timeout, always;
+//   - grpc-timeout, if h has one or its content type is gRPC's;
+//   - x-envoy-upstream-rq-timeout-ms, if h has one.
+//
+// Operation-Deadline is removed. If ctx is done or less than a millisecond is left it returns an error, h is unchanged, and
+// the request must not be sent. If ctx has neither budget nor deadline h is unchanged too: no deadline stays none.
+//
+// Keys are written in lower case if h has a lower-case key, as a metadata.MD does, else in canonical form.
+func WriteHeaders(ctx context.Context, h map[string][]string) error {
+	if err := over(ctx); err != nil {
+		return err
+	}
+	left, limited := remaining(ctx)
+	if !limited {
+		return nil
+	}
+	if left < time.Millisecond {
+		return From(ctx).refusal(time.Millisecond, left)
+	}
+	isGRPC, isEnvoy := has(h, grpcHeader) || speaksGRPC(h), has(h, envoyHeader)
+	spell := spelling(h)
+	for _, f := range forms {
+		delete(h, f.name)
+		delete(h, strings.ToLower(f.name))
+	}
+	ms := left.Milliseconds()
+	h[spell(timeoutHeader)] = []string{strconv.FormatInt(ms, 10) + "ms"}
+	if isGRPC {
+		h[spell(grpcHeader)] = []string{formatGRPC(ms)}
+	}
+	if isEnvoy {
+		h[spell(envoyHeader)] = []string{strconv.FormatInt(ms, 10)}
+	}
+	return nil
+}
+
+// form is one header's notation. parse returns the time left, which only a deadline may have none of, or what is wrong.
+type form struct {
+	name  string
+	want  string
+	parse func(string) (left time.Duration, wrong string)
+}
+
+var forms = [...]form{
+	{timeoutHeader, "a time above zero with its unit, like 2500ms or 10s", parseTimeout},
+	{deadlineHeader, "an RFC 3339 time like 2030-01-31T12:00:00Z, or better Operation-Timeout: 10s", parseDeadline},
+	{grpcHeader, "1 to 8 digits, above zero, and one of the units H M S m u n, like 2500m", parseGRPC},
+	{envoyHeader, "whole milliseconds above zero, like 2500", func(v string) (time.Duration, string) {
+		return parseWhole(v, time.Millisecond)
+	}},
+}
+
+const (
+	isEmpty    = "is empty"
+	isZero     = "is zero"
+	isNegative = "is negative"
+	isFar      = "is more than 100 years"
+	isNoForm   = "is not in the form expected"
+)
+
+func parseTimeout(v string) (time.Duration, string) {
+	switch {
+	case v == "":
+		return 0, isEmpty
+	case v[0] == '-':
+		return 0, isNegative
+	case v[0] == '+', len(v) > 40:
+		return 0, isNoForm
+	}
+	d, err := time.ParseDuration(v) // refuses what overflows
+	switch {
+	case err != nil:
+		return 0, isNoForm
+	case d == 0:
+		return 0, isZero
+	case d > century:
+		return 0, isFar
+	}
+	return d, ""
+}
+
+func parseDeadline(v string) (time.Duration, string) {
+	var t time.Time
+	if v == "" {
+		return 0, isEmpty
+	}
+	if err := t.UnmarshalText([]byte(v)); err != nil { // stricter than time.Parse
+		return 0, isNoForm
+	}
+	wall, _ := readClocks()
+	left := t.Sub(wall)
+	if left > century {
+		return 0, isFar
+	}
+	return left, ""
+}
+
+func parseGRPC(v string) (time.Duration, string) {
+	if v == "" {
+		return 0, isEmpty
+	}
+	if v[0] == '-' {
+		return 0, isNegative
+	}
+	digits := len(v) - 1
+	var unit time.Duration
+	switch v[digits] {
+	case 'H':
+		unit = time.Hour
+	case 'M':
+		unit = time.Minute
+	case 'S':
+		unit = time.Second
+	case 'm':
+		unit = time.Millisecond
+	case 'u':
+		unit = time.Microsecond
+	case 'n':
+		unit = time.Nanosecond
+	}
+	if unit == 0 || digits < 1 || digits > 8 {
+		return 0, isNoForm
+	}
+	d, wrong := parseWhole(v[:digits], unit)
+	if wrong == isFar {
+		return century, "" // 99999999H is the protocol's way to say for ever
+	}
+	return d, wrong
+}
+
+// parseWhole reads digits only, and bounds them before it multiplies.
+func parseWhole(v string, unit time.Duration) (time.Duration, string) {
+	if v == "" {
+		return 0, isEmpty
+	}
+	n, err := strconv.ParseUint(v, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, isFar
+	case err != nil && v[0] == '-':
+		return 0, isNegative
+	case err != nil:
+		return 0, isNoForm
+	case n == 0:
+		return 0, isZero
+	case n > uint64(century/unit):
+		return 0, isFar
+	}
+	return time.Duration(n) * unit, ""
+}
+
+// formatGRPC writes ms in the finest unit that takes at most 8 digits, rounded down.
+func formatGRPC(ms int64) string {
+	const most = 99_999_999
+	n, unit := ms, "m"
+	for _, coarser := range [...]struct {
+		ms   int64
+		unit string
+	}{{1000, "S"}, {60_000, "M"}, {3_600_000, "H"}} {
+		if n <= most {
+			break
+		}
+		n, unit = ms/coarser.ms, coarser.unit
+	}
+	return strconv.FormatInt(n, 10) + unit
+}
+
+func has(h map[string][]string, name string) bool {
+	return len(h[name])+len(h[strings.ToLower(name)]) > 0
+}
+
+func speaksGRPC(h map[string][]string) bool {
+	for _, key := range [2]string{"Content-Type", "content-type"} {
+		for _, value := range h[key] {
+			if strings.HasPrefix(value, "application/grpc") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// spelling tells how h spells its keys.
+func spelling(h map[string][]string) func(string) string {
+	for key := range h {
+		if key != textproto.CanonicalMIMEHeaderKey(key) && key == strings.ToLower(key) {
+			return strings.ToLower
+		}
+	}
+	return func(name string) string { return name }
+}
+
+// excerpt quotes a value of foreign origin, at a length fit for an error.
+func excerpt(v string) string {
+	const most = 64
+	if len(v) > most {
+		return strconv.Quote(v[:most]) + "..."
+	}
+	return strconv.Quote(v)
+}
