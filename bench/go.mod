@@ -1,0 +1,10 @@
+module layover/bench
+
+go 1.26.0
+
+require (
+	golang.org/x/sync v0.25.0
+	layover v0.0.0
+)
+
+replace layover => ../

@@ -1,0 +1,245 @@
+package turnstile
+
+import (
+	"context"
+	"time"
+)
+
+// state is where a waiter is. It changes under mu only:
+//
+//	          +-> granted -> collected     (a Place's; a caller of WaitTurn is granted and reads the pass)
+//	waiting --+-> passedOver
+//	          +-> shutOut
+//	          +-> left          granted -> left as well: the pass goes on to the next
+//
+// A waiter that leaves waiting gets one token on its channel, sent after mu is released, unless it left by itself.
+type state uint8
+
+const (
+	waiting state = iota
+	granted
+	collected
+	passedOver
+	shutOut
+	left
+)
+
+// waiter is one who is in line, or was.
+type waiter struct {
+	at    int           // index in the line while waiting
+	token chan struct{} // capacity 1: a waiter is sent one token at most, so sending never blocks
+	next  *waiter       // in a chain or in the pool
+
+	claim   Claim
+	arrival uint64
+	entered time.Duration // on the scale of now
+	until   time.Duration // on the scale of now, if ends
+	ends    bool
+	useful  bool // may be passed over when too little is left
+
+	state   state
+	granted time.Duration // on the scale of now; of a Place only
+	slot    uint32
+	gen     uint64
+	shared  bool // belongs to the pool, not to a Place
+}
+
+// chain is the waiters to wake, in order, once mu is released.
+type chain struct{ first, last *waiter }
+
+func (c *chain) add(w *waiter) { c.append(chain{w, w}) }
+
+func (c *chain) append(d chain) {
+	switch {
+	case d.first == nil:
+		return
+	case c.first == nil:
+		c.first = d.first
+	default:
+		c.last.next = d.first
+	}
+	c.last = d.last
+}
+
+// notify wakes them. It must be called without mu: whoever wakes often needs it at once.
+func (c chain) notify() {
+	for w := c.first; w != nil; {
+		next := w.next
+		w.next = nil // before the token: the woken one may give w away
+		w.token <- struct{}{}
+		w = next
+	}
+}
+
+// wait is WaitTurn without a free pass in the word. A job is one whose turns are counted and never passed over.
+func (t *Turnstile) wait(ctx context.Context, claim Claim, j *job) (Pass, bool) {
+	t.mustBeMade()
+	entered := now()
+	deadline, ends := ctx.Deadline()
+	t.mu.Lock()
+	if pass, ok := t.admitLocked(); ok {
+		t.mu.Unlock()
+		return pass, pass.t != nil
+	}
+	w := t.waiterLocked()
+	w.claim, w.entered, w.until, w.ends, w.useful = claim, entered, offset(deadline), ends, j == nil
+	t.joinLocked(w)
+	if j != nil && j.held.Load() > 0 {
+		t.counts.nested++
+	}
+	t.mu.Unlock()
+
+	select {
+	case <-w.token:
+	case <-ctx.Done():
+		if !t.leave(w) {
+			return Pass{}, false
+		}
+		// The grant was decided before we could leave; its token is on the way.
+		<-w.token
+	}
+	return t.collect(ctx, w)
+}
+
+// admitLocked decides what happens to a newcomer that need not queue: a free pass, or none because it is closed. ok is false
+// if it must queue; then the word is guarded.
+func (t *Turnstile) admitLocked() (pass Pass, ok bool) {
+	switch {
+	case t.closed:
+		return Pass{}, true
+	case len(t.line) > 0:
+		return Pass{}, false
+	case t.reserve > 0:
+		return t.takeReserveLocked(), true
+	}
+	t.guardLocked()
+	if pass = t.takeLocked(); pass.t != nil {
+		t.openLocked()
+		return pass, true
+	}
+	return Pass{}, false
+}
+
+// joinLocked puts w in line.
+func (t *Turnstile) joinLocked(w *waiter) {
+	t.arrivals++
+	w.arrival = t.arrivals
+	w.state = waiting
+	t.line.push(placeOf(w.claim, t.headStart, w.arrival), w)
+}
+
+// leave takes w, whose context is done, out of the line. It reports false if w has left, and true if it was too late: w has been
+// told its outcome, or is about to be.
+//
+// This is the race of a cancellation with a grant. Both are decided under mu, and state says who won. If the grant won, the
+// caller takes the token and gives the pass back by the ordinary way, so that it goes to whoever is best by then: it is
+// neither kept by one who no longer wants it nor lost.
+func (t *Turnstile) leave(w *waiter) (late bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.state != waiting {
+		return true
+	}
+	t.line.remove(w.at)
+	t.counts.cancelled++
+	t.recycleLocked(w)
+	t.openLocked()
+	return false
+}
+
+// collect reads the outcome of a caller of WaitTurn that has its token. No lock: nobody changes w after that token until its
+// pass has been returned.
+func (t *Turnstile) collect(ctx context.Context, w *waiter) (Pass, bool) {
+	switch w.state {
+	case granted:
+	case passedOver:
+		return Pass{doomed: true}, false
+	default:
+		return Pass{}, false
+	}
+	pass := Pass{t: t, gen: w.gen, slot: w.slot, waited: now() - w.entered}
+	if ctx.Err() != nil {
+		// Granted and cancelled at the same instant: cancelled wins, so that one rule holds at every moment.
+		t.mu.Lock()
+		t.counts.cancelled++
+		t.mu.Unlock()
+		pass.Return()
+		return Pass{}, false
+	}
+	return pass, true
+}
+
+// settleLocked decides who gets slot i, which has just been given back or added: a debt, the best claim in line that still has
+// use for it, or nobody. The word must be guarded if i is a slot of the word.
+func (t *Turnstile) settleLocked(i uint32) (wake chain) {
+	if t.debt > 0 {
+		t.debt--
+		t.retireLocked(i)
+		t.openLocked()
+		return wake
+	}
+	if w := t.nextLocked(&wake); w != nil {
+		t.grantLocked(w, i)
+		wake.add(w)
+	} else {
+		t.freeLocked(i)
+	}
+	t.openLocked()
+	return wake
+}
+
+// nextLocked takes the best waiter out of the line. Those with too little time left are taken out on the way.
+func (t *Turnstile) nextLocked(wake *chain) *waiter {
+	if t.minUseful == 0 {
+		return t.line.pop()
+	}
+	at := now()
+	for {
+		w := t.line.pop()
+		if w == nil || !w.useful || !w.ends || w.until-at >= t.minUseful {
+			return w
+		}
+		w.state = passedOver
+		t.counts.doomed++
+		wake.add(w)
+	}
+}
+
+func (t *Turnstile) grantLocked(w *waiter, i uint32) {
+	s := t.slot(i)
+	if s.last != nil {
+		t.recycleLocked(s.last)
+		s.last = nil
+	}
+	if w.shared {
+		s.last = w
+	} else {
+		w.granted = now()
+	}
+	w.state, w.slot, w.gen = granted, i, t.genLocked(i)
+	t.counts.queued++
+}
+
+// maxPooled bounds the waiters kept for later. A line in motion needs few: those who are in it have theirs.
+const maxPooled = 256
+
+// waiterLocked is a waiter of the pool. The pool is the turnstile's own: a channel made inside a testing/synctest bubble must
+// not be used outside it, which a pool of the package could not promise.
+func (t *Turnstile) waiterLocked() *waiter {
+	w := t.pool
+	if w == nil {
+		return &waiter{token: make(chan struct{}, 1), shared: true}
+	}
+	t.pool, w.next = w.next, nil
+	t.pooled--
+	return w
+}
+
+func (t *Turnstile) recycleLocked(w *waiter) {
+	if t.pooled >= maxPooled {
+		return
+	}
+	w.next, t.pool = t.pool, w
+	w.claim = Claim{} // it may hold on to a location
+	t.pooled++
+}
