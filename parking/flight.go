@@ -234,10 +234,10 @@ func (f *Flight) OnChange(fn func()) {
 
 // boardLocked adds c to a flight that is in the registry; false if it was shed.
 func (f *Flight) boardLocked(c *caller) bool {
+	c.joined = time.Now()
 	if f.parked && !f.tower.lot.take(&c.spot) {
 		return false
 	}
-	c.joined = time.Now()
 	if c.prev = f.last; c.prev == nil {
 		f.first = c
 	} else {
@@ -268,21 +268,22 @@ func (f *Flight) await(c *caller) (view, fate) {
 	for {
 		select {
 		case <-f.done:
-			return view{}, served
 		case <-shed:
-			if c.gone {
-				return view{}, refused
+			if !c.gone {
+				shed = nil // others were
+				continue
 			}
-			shed = nil // others were
 		case <-c.ctx.Done():
 			if v, ok := f.leave(c); ok {
 				return v, left
 			}
-			if c.gone {
-				return view{}, refused
-			}
-			return view{}, served
 		}
+		// Whatever woke it: a caller that was shed stays so when the flight lands
+		// before it runs again.
+		if c.gone {
+			return view{}, refused
+		}
+		return view{}, served
 	}
 }
 
