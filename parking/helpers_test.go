@@ -73,6 +73,7 @@ func (p *passenger) leave() {
 
 func (p *passenger) want(t *testing.T, who string, r Result, err error) {
 	t.Helper()
+	synctest.Wait()
 	if !p.back {
 		t.Fatalf("%s still waits, want %v", who, r)
 	}
@@ -83,6 +84,7 @@ func (p *passenger) want(t *testing.T, who string, r Result, err error) {
 
 func (p *passenger) wantWaiting(t *testing.T, who string) {
 	t.Helper()
+	synctest.Wait()
 	if p.back {
 		t.Fatalf("%s got %v with error %v, want it to wait", who, p.o.Result, p.err)
 	}
