@@ -124,14 +124,14 @@ func Phase(ctx context.Context, name string) (context.Context, func()) {
 // booked. The times should have monotonic readings. It may be called after the end, until somebody asks for the [Exhausted].
 func (b Budget) Record(name string, from, to time.Time) {
 	a := b.scope.acct
-	if a == nil || to.Before(from) {
+	if a == nil {
 		return
 	}
 	f, t := a.offset(from), a.offset(to)
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
 	t = min(t, since(a.root.start))
-	if !a.overlaps(f, t) {
+	if t < f || !a.overlaps(f, t) {
 		return
 	}
 	for n := a.nodeLocked(b.scope.node, name); a != nil; a, n = a.outer.acct, n.outer {

@@ -75,15 +75,16 @@ func (a *account) narrow(ctx context.Context, wall, mono time.Time) (inherited, 
 func bridge(ctx context.Context, a *account) (context.Context, context.CancelFunc) {
 	mid, cancelMid := context.WithCancelCause(context.WithoutCancel(ctx))
 	std, cancel := context.WithDeadlineCause(mid, a.instant(a.end), &a.spent)
-	if err := ctx.Err(); err == context.Canceled {
-		cancelMid(context.Cause(ctx))
-	}
-	stop := context.AfterFunc(ctx, func() {
+	forward := func() {
 		if ctx.Err() == context.DeadlineExceeded && a.left(since(a.root.start)) < time.Millisecond {
 			return // our own timer says so too, with our cause
 		}
 		cancelMid(context.Cause(ctx))
-	})
+	}
+	if ctx.Err() != nil {
+		forward()
+	}
+	stop := context.AfterFunc(ctx, forward)
 	return std, func() { stop(); cancel(); cancelMid(nil) }
 }
 

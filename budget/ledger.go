@@ -72,7 +72,8 @@ func (a *account) factsLocked(now time.Duration) *facts {
 	return f
 }
 
-// walkLocked visits the phases from n on that have entries, outer before inner.
+// walkLocked visits the phases from n on that have entries, outer before inner. What was recorded inside a phase that has
+// none, because it began after the end, is left out with it.
 func (a *account) walkLocked(n *node, above string, depth int, visit func(*node, string, int)) {
 	var level []*node
 	for ; n != nil; n = n.next {
