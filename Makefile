@@ -1,0 +1,75 @@
+# Everything that make writes goes into this folder; deleting it is safe.
+CACHE := $(CURDIR)/.cache
+
+export GOCACHE          ?= $(CACHE)/go-build
+export GOMODCACHE       ?= $(CACHE)/go-mod
+export STATICCHECK_CACHE := $(CACHE)/staticcheck
+export GOFLAGS          := -modcacherw $(GOFLAGS)
+export GOTOOLCHAIN      ?= local
+
+# Modules beside the root one, so that what they need stays out of ours.
+SUBMODULES := $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod))
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.PHONY: test
+test: system lint race submodules bench-once ## install what the tests need, then run all of them
+
+.PHONY: check
+check: format lint race bench-once ## what to run before a change is reviewed
+
+.PHONY: build
+build: ## build the programs into .cache/bin
+	go build -trimpath -o $(CACHE)/bin/ ./cmd/...
+
+.PHONY: demo
+demo: ## wake a dozen real programs on three workers and look at what happened
+	go run ./cmd/layover demo
+
+.PHONY: figures
+figures: ## measure what the documents promise, as ratios, and say whether it held
+	cd bench && go run ./figures
+
+# A stranger's machine keeps its system packages as they are.
+.PHONY: system
+system:
+	@if [ "$$CI" = true ]; then ./.ci/packages; fi
+
+.PHONY: format
+format: ## rewrite the Go files in their standard form
+	gofmt -w $$(git ls-files '*.go')
+
+.PHONY: lint
+lint: ## vet, staticcheck, formatting
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
+	go vet ./...
+	GOOS=darwin go vet ./cmd/... ./internal/...
+	go tool staticcheck ./...
+
+.PHONY: race
+race: ## all tests of the root module, with the race detector, in random order
+	go test -race -shuffle=on -timeout 15m ./...
+
+.PHONY: submodules
+submodules: ## all tests of the modules beside the root one
+	@for module in $(SUBMODULES); do \
+		echo "== $$module"; \
+		(cd $$module && go vet ./... && go test -shuffle=on -timeout 15m ./...) || exit 1; \
+	done
+
+.PHONY: bench-once
+bench-once: ## run every benchmark once, so that none rots
+	go test -run '^$$' -bench . -benchtime 1x ./... > $(CACHE)/bench-once.txt || { cat $(CACHE)/bench-once.txt; exit 1; }
+	@for module in $(SUBMODULES); do \
+		(cd $$module && go test -run '^$$' -bench . -benchtime 1x ./... > $(CACHE)/bench-once.txt) || { cat $(CACHE)/bench-once.txt; exit 1; }; \
+	done
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (default 20s) each
+	./.ci/fuzz $(or $(FUZZTIME),20s)
+
+.PHONY: clean
+clean: ## delete everything that make wrote
+	rm -rf $(CACHE)
