@@ -336,7 +336,7 @@ func TestAFlightThatIsJoinedAgainKeepsItsAgeButNotItsBand(t *testing.T) {
 		}
 		again.cancel()
 		again.mustRefuse(t, router.ClientGone)
-		time.Sleep(time.Minute)
+		r.Wait(context.Background())
 	})
 }
 
