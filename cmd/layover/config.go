@@ -1,0 +1,359 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"layover/internal/router"
+	"layover/parking"
+)
+
+// maxConfigSize bounds what is read of a configuration file.
+const maxConfigSize = 1 << 20
+
+// config is a configuration file that was read. load returns only valid ones.
+type config struct {
+	file string
+	root fields
+
+	Listen       []string
+	Admin        string // "off": no admin address
+	AdminPublic  bool
+	TLS          tlsFiles
+	State        string
+	Lot          int // parking.Unlimited: no bound
+	Linger       time.Duration
+	DrainDelay   time.Duration
+	DrainTimeout time.Duration
+	Trusted      []netip.Prefix
+	BandHeader   string
+	LogLevel     slog.Level
+	LogFormat    string
+
+	Pools  []pool
+	Actors []actor
+	Routes []route
+
+	warnings problems
+}
+
+// tlsFiles name a certificate and its key; both are empty for clear text.
+type tlsFiles struct{ Cert, Key string }
+
+// pool is a number of workers; an actor needs one of them to be awake.
+type pool struct {
+	fields fields
+
+	Name      string
+	Workers   int
+	HeadStart time.Duration
+	MinUseful time.Duration
+}
+
+// actor is a program that is started on demand.
+type actor struct {
+	fields fields
+
+	Name     string
+	Pool     string
+	Command  []string
+	Cwd      string
+	Env      []string // KEY=VALUE
+	User     string
+	Protocol string
+	Ready    string // readyConnect, readyNotify, readySocket, or the path of an HTTP probe
+
+	StartTimeout, Grace, Idle, MinAwake, MaxHold time.Duration
+}
+
+const (
+	readyConnect = "connect"
+	readyNotify  = "notify"
+	readySocket  = "socket"
+)
+
+type route struct {
+	fields fields
+	router.Route
+}
+
+// defaults are what pools, actors and routes have that do not say otherwise.
+type defaults struct {
+	fields            fields
+	pool              string
+	budget, maxBudget time.Duration
+	actor             actor
+}
+
+// The settings of a file that does not mention them.
+const (
+	defaultListen       = "127.0.0.1:8080"
+	defaultAdmin        = "127.0.0.1:7070"
+	defaultPool         = "default"
+	defaultWorkers      = 4
+	defaultLot          = 1024
+	defaultLinger       = 5 * time.Second
+	defaultBudget       = 30 * time.Second
+	defaultMaxBudget    = 5 * time.Minute
+	defaultStartTimeout = 30 * time.Second
+	defaultGrace        = 10 * time.Second
+	defaultIdle         = 5 * time.Minute
+)
+
+var (
+	topFields = []string{"listen", "admin", "admin_public", "tls", "state", "lot", "linger", "drain_delay",
+		"drain_timeout", "defaults", "trusted_peers", "band_header", "pools", "actors", "routes", "log"}
+	timeFields    = []string{"start_timeout", "grace", "idle", "min_awake", "max_hold"}
+	defaultFields = slices.Concat([]string{"budget", "max_budget", "pool"}, timeFields)
+	poolFields    = []string{"workers", "head_start", "min_useful"}
+	actorFields   = slices.Concat([]string{"command", "cwd", "env", "user", "pool", "protocol", "ready"}, timeFields)
+	routeFields   = []string{"name", "host", "path", "header", "value", "actor", "band", "budget", "max_budget"}
+)
+
+// load reads and checks the file. The error is a *problems, or that of opening
+// the file.
+func load(file string) (*config, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w; name the file with --config, or begin with the output of 'layover check --example'", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxConfigSize+1))
+	if err != nil {
+		return nil, err
+	}
+	return parseConfig(file, data)
+}
+
+// parseConfig reads and checks the text of a file. What it says about the
+// machine (folders, users, certificates) is checked too. The error is a
+// *problems with everything that is wrong.
+func parseConfig(file string, data []byte) (*config, error) {
+	c := &config{file: file, warnings: problems{file: file}}
+	r := &reader{problems: problems{file: file}}
+	if len(data) > maxConfigSize {
+		r.add(0, "the file is larger than %d bytes; split the routers that it describes", maxConfigSize)
+		return nil, &r.problems
+	}
+	root := r.parse(data)
+	if root == nil && len(r.list) == 0 {
+		r.add(0, "the file is empty; begin with the output of 'layover check --example'")
+	}
+	if root != nil {
+		c.read(r, r.fields(root, "the file", topFields...))
+	}
+	if root != nil && root.Kind == yaml.MappingNode {
+		c.check(r)
+	}
+	if len(r.list) > 0 {
+		return nil, &r.problems
+	}
+	return c, nil
+}
+
+func (c *config) read(r *reader, f fields) {
+	c.root = f
+	c.Listen = []string{defaultListen}
+	if f.has("listen") {
+		c.Listen = r.texts(f, "listen")
+	}
+	c.Admin = r.text(f, "admin", defaultAdmin)
+	c.AdminPublic = r.boolean(f, "admin_public")
+	tls := r.fields(f.values["tls"], "tls", "cert", "key")
+	c.TLS = tlsFiles{Cert: r.text(tls, "cert", ""), Key: r.text(tls, "key", "")}
+	c.State = r.text(f, "state", "")
+	c.Lot = parking.Unlimited
+	if r.text(f, "lot", "") != "unlimited" {
+		c.Lot = r.integer(f, "lot", 0, 1<<30, defaultLot)
+	}
+	c.Linger = r.duration(f, "linger", defaultLinger)
+	c.DrainDelay = r.duration(f, "drain_delay", 0)
+	c.DrainTimeout = r.duration(f, "drain_timeout", 0)
+	c.Trusted = r.prefixes(f, "trusted_peers")
+	c.BandHeader = r.text(f, "band_header", "")
+	c.readLog(r, r.fields(f.values["log"], "log", "level", "format"))
+
+	d := c.readDefaults(r, r.fields(f.values["defaults"], "defaults", defaultFields...))
+	c.readPools(r, f)
+	for _, e := range r.entries(f.values["actors"], "actors") {
+		c.Actors = append(c.Actors, c.readActor(r, e, d))
+	}
+	for i, n := range r.items(f, "routes") {
+		c.Routes = append(c.Routes, readRoute(r, r.fields(n, fmt.Sprintf("route %d", i+1), routeFields...), d))
+	}
+}
+
+func (c *config) readLog(r *reader, f fields) {
+	level := r.choice(f, "level", "info", "debug", "info", "warn", "error")
+	if err := c.LogLevel.UnmarshalText([]byte(level)); err != nil {
+		r.add(f.at("level"), "level: %v", err)
+	}
+	c.LogFormat = r.choice(f, "format", "text", "text", "json")
+}
+
+func (c *config) readDefaults(r *reader, f fields) defaults {
+	d := defaults{fields: f, pool: r.text(f, "pool", "")}
+	d.actor = actor{StartTimeout: defaultStartTimeout, Grace: defaultGrace, Idle: defaultIdle}
+	d.actor.readTimes(r, f)
+	d.budget = r.duration(f, "budget", defaultBudget)
+	d.maxBudget = r.duration(f, "max_budget", max(defaultMaxBudget, d.budget))
+	return d
+}
+
+func (c *config) readPools(r *reader, f fields) {
+	for _, e := range r.entries(f.values["pools"], "pools") {
+		p := pool{Name: e.key, fields: r.fields(e.value, fmt.Sprintf("pool %q", e.key), poolFields...)}
+		p.fields.line = e.line
+		if !p.fields.has("workers") {
+			r.add(e.line, "pool %q has no workers; add 'workers: 4', the number of its actors that may be awake at once", e.key)
+		}
+		p.Workers = r.integer(p.fields, "workers", 1, 100_000, 1)
+		p.HeadStart = r.duration(p.fields, "head_start", 0)
+		p.MinUseful = r.duration(p.fields, "min_useful", 0)
+		c.Pools = append(c.Pools, p)
+	}
+	if len(c.Pools) == 0 {
+		c.Pools = []pool{{Name: defaultPool, Workers: defaultWorkers, fields: fields{line: f.at("pools")}}}
+	}
+}
+
+func (c *config) readActor(r *reader, e entry, d defaults) actor {
+	f := r.fields(e.value, fmt.Sprintf("actor %q", e.key), actorFields...)
+	f.line = e.line
+	a := d.actor
+	a.Name, a.fields = e.key, f
+	a.Pool = r.text(f, "pool", d.pool)
+	if a.Pool == "" {
+		a.Pool = c.onlyPool()
+	}
+	if n := f.values["command"]; n != nil && !empty(n) && len(n.Content) == 0 && strings.ContainsAny(n.Value, " \t") {
+		r.add(n.Line, "command is one text; write a list, one item per argument: [%s]", strings.Join(strings.Fields(n.Value), ", "))
+		a.Command = strings.Fields(n.Value)
+	} else {
+		a.Command = r.texts(f, "command")
+	}
+	a.Cwd = r.text(f, "cwd", "")
+	a.User = r.text(f, "user", "")
+	a.Protocol = r.choice(f, "protocol", router.ProtocolH1, router.ProtocolH1, router.ProtocolH2C)
+	a.Ready = r.text(f, "ready", readyConnect)
+	if known := []string{readyConnect, readyNotify, readySocket}; !strings.HasPrefix(a.Ready, "/") && !slices.Contains(known, a.Ready) {
+		r.add(f.at("ready"), "ready %q is not known; write connect, notify, socket, or the path of a health page such as /healthz", a.Ready)
+	}
+	for _, v := range r.entries(f.values["env"], "env") {
+		if value, ok := r.scalar(v.value, "env "+v.key); ok {
+			a.Env = append(a.Env, v.key+"="+value)
+		}
+		if v.key == "" || strings.ContainsAny(v.key, "=\x00") {
+			r.add(v.line, "env has a variable called %q; write a name without '='", v.key)
+		}
+	}
+	a.readTimes(r, f)
+	return a
+}
+
+func (a *actor) readTimes(r *reader, f fields) {
+	a.StartTimeout = r.duration(f, "start_timeout", a.StartTimeout)
+	a.Grace = r.duration(f, "grace", a.Grace)
+	a.Idle = r.duration(f, "idle", a.Idle)
+	a.MinAwake = r.duration(f, "min_awake", a.MinAwake)
+	a.MaxHold = r.duration(f, "max_hold", a.MaxHold)
+}
+
+// onlyPool returns the pool of an actor that names none: the only one, or the
+// one called default.
+func (c *config) onlyPool() string {
+	if len(c.Pools) == 1 {
+		return c.Pools[0].Name
+	}
+	if c.pool(defaultPool) != nil {
+		return defaultPool
+	}
+	return ""
+}
+
+func (c *config) pool(name string) *pool {
+	for i := range c.Pools {
+		if c.Pools[i].Name == name {
+			return &c.Pools[i]
+		}
+	}
+	return nil
+}
+
+func readRoute(r *reader, f fields, d defaults) route {
+	rt := route{fields: f}
+	rt.Host = r.text(f, "host", "")
+	rt.Path = r.text(f, "path", "")
+	rt.Header = r.text(f, "header", "")
+	rt.Value = r.text(f, "value", "")
+	rt.Actor = r.text(f, "actor", "")
+	rt.Name = r.text(f, "name", "")
+	if rt.Name == "" {
+		rt.Name = describe(rt.Route)
+	}
+	rt.Band = r.integer(f, "band", 0, 99, 0)
+	rt.Budget = r.duration(f, "budget", d.budget)
+	most := d.maxBudget
+	if !d.fields.has("max_budget") {
+		most = max(most, rt.Budget)
+	}
+	rt.MaxBudget = r.duration(f, "max_budget", most)
+	return rt
+}
+
+// describe returns the conditions of a route, which name it if nothing else
+// does.
+func describe(r router.Route) string {
+	s := r.Host + r.Path
+	if r.Header != "" {
+		s += "[" + r.Header
+		if r.Value != "" {
+			s += ": " + r.Value
+		}
+		s += "]"
+	}
+	if s == "" {
+		return "everything"
+	}
+	return s
+}
+
+func (r *reader) texts(f fields, name string) []string {
+	var all []string
+	for _, n := range r.items(f, name) {
+		if text, ok := r.scalar(n, "an item of "+name); ok {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// prefixes reads networks; a plain address is the network of that address.
+func (r *reader) prefixes(f fields, name string) []netip.Prefix {
+	var all []netip.Prefix
+	for _, n := range r.items(f, name) {
+		text, ok := r.scalar(n, "an item of "+name)
+		if !ok {
+			continue
+		}
+		if addr, err := netip.ParseAddr(text); err == nil {
+			all = append(all, netip.PrefixFrom(addr.WithZone(""), addr.BitLen()))
+			continue
+		}
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			r.add(n.Line, "%s has %q; write a network such as 10.0.0.0/8, or an address", name, text)
+			continue
+		}
+		all = append(all, prefix.Masked())
+	}
+	return all
+}

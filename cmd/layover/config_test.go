@@ -1,0 +1,284 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"layover/internal/router"
+	"layover/parking"
+)
+
+// good is the smallest file that passes; tests put a line in front of it.
+const good = `actors: {a: {command: [sleep, "1"]}}
+routes: [{host: a.test, actor: a}]
+`
+
+// said returns what is wrong with the text, one line per problem.
+func said(t *testing.T, text string) string {
+	t.Helper()
+	c, err := parseConfig("f.yaml", []byte(text))
+	if err == nil {
+		return strings.Join(c.warnings.lines("warning: "), "\n")
+	}
+	return err.Error()
+}
+
+func TestConfigSaysTheLineWhatIsWrongAndTheFix(t *testing.T) {
+	for _, test := range []struct{ name, text, want string }{
+		{"good", good, ""},
+		{"empty", "", "f.yaml: the file is empty; begin with the output of 'layover check --example'"},
+		{"only a comment", "# nothing\n", "f.yaml: the file is empty; begin with the output of 'layover check --example'"},
+		{"not YAML", "a: [1\nb: 2\n", "f.yaml:2: this is not YAML: did not find expected ',' or ']'"},
+		{"not YAML, further down", good + "lot: @\n", "f.yaml:3: this is not YAML: found character that cannot start any token"},
+		{"not YAML, first line", "a: %\n", "f.yaml:1: this is not YAML: found character that cannot start any token"},
+		{"a list", "- a\n", "f.yaml:1: the file is a list; write 'name: value' lines"},
+		{"unknown field", "lisen: :80\n" + good, `f.yaml:1: the file has no field "lisen"; did you mean "listen"?`},
+		{"unknown field, nothing near", "tls: {zzzzz: 1, cert: a}\n" + good, "f.yaml:1: tls has no field \"zzzzz\"; use one of cert, key\n" +
+			"f.yaml:1: tls needs both cert and key; add the missing one"},
+		{"twice", good + "lot: 1\nlot: 2\n", `f.yaml:4: "lot" is set twice in the file, first on line 3; delete one`},
+		{"two documents", good + "---\nlot: 1\n", "f.yaml:3: a second document begins here; keep one, without '---' between parts"},
+		{"duration without a unit", "linger: 30\n" + good, "f.yaml:1: linger 30 has no unit; write 30s, or with another of ms, m, h"},
+		{"duration", "linger: soon\n" + good, `f.yaml:1: linger "soon" is not a duration; write one like 500ms, 10s or 1m30s`},
+		{"negative duration", "linger: -1s\n" + good, "f.yaml:1: linger -1s is negative; write a duration from 0 up"},
+		{"number", "lot: many\n" + good, `f.yaml:1: lot "many" is not allowed; write a whole number from 0 to 1073741824`},
+		{"boolean", "admin_public: yes\n" + good, `f.yaml:1: admin_public "yes" is neither true nor false; write one of them`},
+		{"no value", "state:\n" + good, "f.yaml:1: state has no value; write one or delete the line"},
+		{"a list for a value", "lot: [1]\n" + good, "f.yaml:1: lot is a list; write one value"},
+		{"level", "log: {level: inf}\n" + good, `f.yaml:1: level "inf" is not known; did you mean "info"?`},
+		{"listen", "listen: [8080]\n" + good, `f.yaml:1: listen "8080" is not an address; write host:port, such as 127.0.0.1:8080, [::1]:8080 or :8080`},
+		{"listen port", "listen: :http\n" + good, `f.yaml:1: listen ":http" has the port "http"; write a number from 0 to 65535`},
+		{"listen twice", "listen: [127.0.0.1:7070]\n" + good, `f.yaml:1: listen "127.0.0.1:7070" is already the address of admin; use another port`},
+		{"public admin", "admin: :7070\n" + good, `f.yaml:1: admin ":7070" can be reached from other machines; use 127.0.0.1, or set 'admin_public: true' if a firewall keeps strangers out`},
+		{"public admin on purpose", "admin: :7070\nadmin_public: true\n" + good, ""},
+		{"half of TLS", "tls: {cert: c.pem}\n" + good, "f.yaml:1: tls needs both cert and key; add the missing one"},
+		{"no certificate", "tls: {cert: /no/c.pem, key: /no/k.pem}\n" + good, "f.yaml:1: the certificate cannot be used: open /no/c.pem: no such file or directory; give a PEM certificate (chain) and its key"},
+		{"peers", "trusted_peers: [10.0.0.0/8, \"::1\", nobody]\n" + good, `f.yaml:1: trusted_peers has "nobody"; write a network such as 10.0.0.0/8, or an address`},
+		{"band header without peers", "band_header: X-Band\n" + good, "f.yaml:1: band_header is believed from trusted_peers only, and there are none; add them, or give each route its band"},
+		{"pool without workers", "pools:\n  p: {}\n" + good, "f.yaml:2: pool \"p\" has no workers; add 'workers: 4', the number of its actors that may be awake at once"},
+		{"pool name", "pools: {P: {workers: 1}}\n" + good, `f.yaml:1: pool "P" needs another name; use up to 63 of a-z, 0-9 and inner dashes`},
+		{"drain", "drain_timeout: 1s\n" + good, `f.yaml:1: warning: drain_timeout 1s is below the max_budget 5m0s of route "a.test": a stop may cut off its parked requests`},
+		{"no actors", "routes: [{host: a.test, actor: a}]\n", "f.yaml:1: there are no actors; add at least one with its command\n" +
+			`f.yaml:1: the route leads to actor "a", which is not under actors; there are none`},
+		{"merge key", "x: &x {workers: 1}\npools: {p: {<<: *x}}\n" + good, "f.yaml:1: the file has no field \"x\"; use one of " + strings.Join(topFields, ", ") + "\n" +
+			"f.yaml:2: merge keys (<<) are not read; write the values out, or put shared ones under 'defaults'\n" +
+			"f.yaml:2: pool \"p\" has no workers; add 'workers: 4', the number of its actors that may be awake at once"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := said(t, test.text); got != test.want {
+				t.Errorf("parseConfig(%q) says\n%s\nwant\n%s", test.text, got, test.want)
+			}
+		})
+	}
+}
+
+func TestConfigRefusesActorsThatCannotWork(t *testing.T) {
+	for _, test := range []struct{ name, actor, want string }{
+		{"no command", "{}", `actor "a" has no command; add one that listens on the port in {port} or $PORT: command: [my-server, --port, "{port}"]`},
+		{"empty command", "{command: []}", `actor "a" has no command; add one that listens on the port in {port} or $PORT: command: [my-server, --port, "{port}"]`},
+		{"one text", "{command: sleep 1}", "command is one text; write a list, one item per argument: [sleep, 1]"},
+		{"one word", "{command: sleep}", ""},
+		{"no program", "{command: [/no/such]}", `warning: actor "a": the program "/no/such" cannot be run now; install it or correct the path`},
+		{"match", "{command: [sleep, '{match}']}", `{match} stands for what the * of the actor's name stands for, and "a" has none; use {actor}`},
+		{"cwd", "{command: [sleep], cwd: /no/folder}", `cwd "/no/folder" is not a folder; create it or correct the path`},
+		{"user", "{command: [sleep], user: nobody-of-that-name}", `user "nobody-of-that-name" does not exist on this machine; create it or correct the name`},
+		{"pool", "{command: [sleep], pool: defualt}", `actor "a" is in pool "defualt", which is not under pools; did you mean "default"?`},
+		{"protocol", "{command: [sleep], protocol: h3}", `protocol "h3" is not known; did you mean "h1"?`},
+		{"ready", "{command: [sleep], ready: later}", `ready "later" is not known; write connect, notify, socket, or the path of a health page such as /healthz`},
+		{"env", "{command: [sleep], env: {A=B: 1}}", `env has a variable called "A=B"; write a name without '='`},
+		{"env value", "{command: [sleep], env: {A: [1]}}", "env A is a list; write one value"},
+		{"start_timeout", "{command: [sleep], start_timeout: 0s}", `start_timeout of actor "a" must be above 0; write how long its slowest good start takes`},
+		{"long start_timeout", "{command: [sleep], start_timeout: 1h}", `warning: actor "a" may start for 1h0m0s, but no request waits longer than 5m0s: a slow start is seen as still_waking, never as start_failed`},
+		{"max_hold", "{command: [sleep], min_awake: 2s, max_hold: 1s}", `min_awake 2s of actor "a" is longer than its max_hold 1s; make it shorter`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text := "actors:\n  a: " + test.actor + "\nroutes: [{host: a.test, actor: a}]\n"
+			want := test.want
+			if want != "" {
+				want = "f.yaml:2: " + want
+			}
+			if got := said(t, text); got != want {
+				t.Errorf("parseConfig(%q) says\n%s\nwant\n%s", text, got, want)
+			}
+		})
+	}
+}
+
+func TestConfigRefusesRoutesThatCannotWork(t *testing.T) {
+	for _, test := range []struct{ name, first, second, want string }{
+		{"good", "{host: a.test, actor: a}", "{host: b.test, actor: a}", ""},
+		{"no actor", "{host: a.test, actor: a}", "{host: b.test}", "route 2 names no actor; add actor, or put {actor} into host or value"},
+		{"unknown actor", "{host: a.test, actor: a}", "{host: b.test, actor: aa}", `the route leads to actor "aa", which is not under actors; did you mean "a"?`},
+		{"two sources", "{host: a.test, actor: a}", `{host: "{actor}.x", actor: a}`, `route "{actor}.x": names the actor more than once: use one of actor, {actor} in host, {actor} as header value; correct it`},
+		{"path", "{host: a.test, actor: a}", "{path: x, actor: a}", `route "x": path "x" must begin with a slash; correct it`},
+		{"budget", "{host: a.test, actor: a}", "{host: b.test, actor: a, budget: 0s}", `route "b.test": budget must be above zero; correct it`},
+		{"max_budget", "{host: a.test, actor: a}", "{host: b.test, actor: a, max_budget: 1s}", `route "b.test": max_budget 1s is below budget 30s; correct it`},
+		{"budget above the default maximum", "{host: a.test, actor: a}", "{host: b.test, actor: a, budget: 1h}", ""},
+		{"name", "{host: a.test, actor: a, name: x}", "{host: b.test, actor: a, name: x}", `the name "x" is already that of the route on line 3; use another`},
+		{"band", "{host: a.test, actor: a}", "{host: b.test, actor: a, band: -1}", `band "-1" is not allowed; write a whole number from 0 to 99`},
+		{"hidden by the same", "{host: a.test, actor: a}", "{host: A.test., actor: a}", "route 2 is never reached: every request that matches it matches the one on line 3 first; put it before that one"},
+		{"hidden by everything", "{actor: a}", "{host: b.test, path: /x, actor: a}", "route 2 is never reached: every request that matches it matches the one on line 3 first; put it before that one"},
+		{"hidden by a pattern", `{host: "{actor}.test"}`, "{host: b.test, actor: a}", "route 2 is never reached: every request that matches it matches the one on line 3 first; put it before that one"},
+		{"not hidden by a pattern of one label", `{host: "{actor}.test"}`, "{host: b.c.test, actor: a}", ""},
+		{"hidden by a shorter path", "{path: /x, actor: a}", "{path: /x/y, actor: a}", "route 2 is never reached: every request that matches it matches the one on line 3 first; put it before that one"},
+		{"not hidden by a path that only looks shorter", "{path: /x, actor: a}", "{path: /xy, actor: a}", ""},
+		{"hidden by any value", "{header: X-A, actor: a}", "{header: x-a, value: v, actor: a}", "route 2 is never reached: every request that matches it matches the one on line 3 first; put it before that one"},
+		{"not hidden by a header", "{host: a.test, header: X-A, actor: a}", "{host: a.test, actor: a}", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text := "actors: {a: {command: [sleep]}}\nroutes:\n  - " + test.first + "\n  - " + test.second + "\n"
+			want := test.want
+			if want != "" {
+				want = "f.yaml:4: " + want
+			}
+			if got := said(t, text); got != want {
+				t.Errorf("parseConfig(%q) says\n%s\nwant\n%s", text, got, want)
+			}
+		})
+	}
+}
+
+func TestConfigListsAllProblemsInTheOrderOfTheLines(t *testing.T) {
+	got := said(t, `pools: {p: {workers: 1, min_useful: 1m}}
+lot: -1
+actors:
+  b: {command: [sleep], pool: q}
+  a: {command: [sleep], idle: never}
+routes:
+  - {host: a.test, actor: a}
+  - {host: c.test, actor: c}
+linger: x
+`)
+	want := `f.yaml:1: min_useful 1m0s of pool "p" is not below the budget 30s of the route on line 7, so its requests would always be passed over; lower one or raise the other
+f.yaml:2: lot "-1" is not allowed; write a whole number from 0 to 1073741824
+f.yaml:4: actor "b" is in pool "q", which is not under pools; did you mean "p"?
+f.yaml:5: idle "never" is not a duration; write one like 500ms, 10s or 1m30s
+f.yaml:8: the route leads to actor "c", which is not under actors; did you mean "b"?
+f.yaml:9: linger "x" is not a duration; write one like 500ms, 10s or 1m30s`
+	if got != want {
+		t.Errorf("said\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestConfigMeansWhatItSays(t *testing.T) {
+	cwd := t.TempDir()
+	c, err := parseConfig("f.yaml", []byte(`
+listen: ["127.0.0.1:1", "[::1]:2"]
+admin: "off"
+lot: unlimited
+defaults: {budget: 3s, max_budget: 20s, start_timeout: 2s, grace: 1s, idle: 0s, pool: slow}
+trusted_peers: [10.1.2.3/8, "::1"]
+band_header: X-Band
+log: {level: debug, format: json}
+pools:
+  fast: {workers: 2, head_start: 1m, min_useful: 100ms}
+  slow: {workers: 1}
+actors:
+  web: {command: &run [sleep, "{port}"], cwd: `+cwd+`, env: {N: 1, S: x}, pool: fast, protocol: h2c, ready: /up, max_hold: 1m, min_awake: 2s}
+  pr-*: {command: *run, ready: notify, idle: 9s}
+routes:
+  - {host: web.test, path: /a, actor: web, band: 3, budget: 4s, max_budget: 5s, name: w}
+  - {header: X-Actor, value: "{actor}"}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(c.Listen, []string{"127.0.0.1:1", "[::1]:2"}) || c.Admin != "off" || c.Lot != parking.Unlimited {
+		t.Errorf("listen %v, admin %q, lot %d", c.Listen, c.Admin, c.Lot)
+	}
+	if got := c.Trusted[0].String() + " " + c.Trusted[1].String(); got != "10.0.0.0/8 ::1/128" {
+		t.Errorf("trusted %s", got)
+	}
+	for i := range c.Actors {
+		c.Actors[i].fields = fields{}
+	}
+	want := []actor{
+		{Name: "web", Pool: "fast", Command: []string{"sleep", "{port}"}, Cwd: cwd, Env: []string{"N=1", "S=x"}, Protocol: "h2c", Ready: "/up",
+			StartTimeout: 2 * time.Second, Grace: time.Second, MinAwake: 2 * time.Second, MaxHold: time.Minute},
+		{Name: "pr-*", Pool: "slow", Command: []string{"sleep", "{port}"}, Protocol: "h1", Ready: "notify",
+			StartTimeout: 2 * time.Second, Grace: time.Second, Idle: 9 * time.Second},
+	}
+	if !reflect.DeepEqual(c.Actors, want) {
+		t.Errorf("actors\n%+v\nwant\n%+v", c.Actors, want)
+	}
+	if got, want := c.Routes[0].Route, (router.Route{Name: "w", Host: "web.test", Path: "/a", Actor: "web", Band: 3, Budget: 4 * time.Second, MaxBudget: 5 * time.Second}); got != want {
+		t.Errorf("route %+v, want %+v", got, want)
+	}
+	if got, want := c.Routes[1].Route, (router.Route{Name: "[X-Actor: {actor}]", Header: "X-Actor", Value: "{actor}", Budget: 3 * time.Second, MaxBudget: 20 * time.Second}); got != want {
+		t.Errorf("route %+v, want %+v", got, want)
+	}
+}
+
+func TestConfigRefusesAFileThatAliasesMakeHuge(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("x: &x [" + strings.Repeat("a,", 2000) + "a]\nactors:\n")
+	for i := range 300 {
+		b.WriteString("  a" + strings.Repeat("b", i%50) + strings.Repeat("c", i/50) + ": {command: *x}\n")
+	}
+	if got := said(t, b.String()); !strings.Contains(got, "the file stands for more than 200000 values; use fewer aliases") {
+		t.Errorf("said %s", got)
+	}
+}
+
+func TestExampleFilePassesItsOwnCheck(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "layover.yaml")
+	if err := os.WriteFile(file, []byte(example), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := load(file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each commented-out setting of the example is one that exists: with the
+// comment signs of settings gone, the file is still free of unknown fields.
+func TestExampleFileShowsOnlyFieldsThatExist(t *testing.T) {
+	var lines []string
+	for line := range strings.Lines(example) {
+		head, tail, found := strings.Cut(line, "# ")
+		if found && strings.TrimSpace(head) == "" && field.MatchString(tail) {
+			line = head + tail
+		}
+		lines = append(lines, line)
+	}
+	text := strings.Join(lines, "")
+	got := said(t, text)
+	for _, bad := range []string{"no field", "not YAML", "is not known", "not a duration", "not allowed"} {
+		if strings.Contains(got, bad) {
+			t.Errorf("said\n%s", got)
+		}
+	}
+	for _, name := range topFields {
+		if !strings.Contains("\n"+text, "\n"+name+":") {
+			t.Errorf("the example does not show %q", name)
+		}
+	}
+}
+
+var field = regexp.MustCompile(`^(- |  )?[a-z_]+: `)
+
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte(example))
+	f.Add([]byte("a: &a [*a]\n"))
+	f.Add([]byte("actors: &a {<<: *a, x: *a}\n"))
+	f.Add([]byte("? [x]\n: y\n"))
+	f.Add([]byte(strings.Repeat("[", 5000)))
+	f.Add([]byte("lot: !!binary aGk=\npools: !!set {a, b}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := parseConfig("f.yaml", data)
+		if err != nil {
+			for line := range strings.Lines(err.Error()) {
+				if !strings.HasPrefix(line, "f.yaml:") {
+					t.Errorf("parseConfig(%q): the message %q names no place", data, line)
+				}
+			}
+			return
+		}
+		plan(c)
+	})
+}

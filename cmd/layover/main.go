@@ -1,0 +1,50 @@
+// Command layover is a reverse proxy that starts programs when requests for
+// them arrive, bounds how many run at once, and puts them to sleep again.
+//
+//	layover demo                        see it work, without any other software
+//	layover check --example > layover.yaml
+//	layover serve
+//
+// A request for a sleeping actor waits for it, at most until its budget ends;
+// the requests that wait are bounded, and served in order of their band and
+// age. docs/config.md describes the configuration file.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	if runDemoActor() {
+		return
+	}
+	os.Exit(execute(context.Background(), os.Args[1:]))
+}
+
+// execute runs the command line and returns the exit code.
+func execute(ctx context.Context, args []string) int {
+	root := &cobra.Command{
+		Use:           "layover",
+		Short:         "A reverse proxy that wakes sleeping programs, and makes requests wait well",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(serveCommand(), checkCommand(), demoCommand(), versionCommand())
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if !errors.Is(err, errSaid) {
+		fmt.Fprintln(os.Stderr, "layover:", err)
+	}
+	return 1
+}
+
+// errSaid ends a command that has already said what is wrong.
+var errSaid = errors.New("said")

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"layover/parking"
+)
+
+// plan says how long requests can wait, where, and which limit ends each wait.
+func plan(c *config) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s is good: %s, %s, %s", c.file,
+		count(len(c.Pools), "pool"), count(len(c.Actors), "actor"), count(len(c.Routes), "route"))
+	if n := len(c.warnings.list); n > 0 {
+		fmt.Fprintf(&b, ", %s", count(n, "warning"))
+	}
+	fmt.Fprintf(&b, "\n\nlot   %s\n", spots(c.Lot))
+	for _, p := range c.Pools {
+		fmt.Fprintf(&b, "pool  %s: %s, %s\n", p.Name, count(p.Workers, "worker"), order(p))
+	}
+	for _, rt := range c.Routes {
+		planRoute(&b, c, rt)
+	}
+	return b.String()
+}
+
+func planRoute(b *strings.Builder, c *config, rt route) {
+	fmt.Fprintf(b, "\nroute %s: band %d, budget %s", rt.Name, rt.Band, short(rt.Budget))
+	if rt.MaxBudget > rt.Budget {
+		fmt.Fprintf(b, " (a caller's own deadline: up to %s)", short(rt.MaxBudget))
+	}
+	b.WriteString("\n")
+	for _, a := range c.actorsFor(rt) {
+		p := c.pool(a.Pool)
+		fmt.Fprintf(b, "  actor %s in pool %s\n", a.Name, p.Name)
+		w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+		for _, row := range waits(a, *p, rt.Budget) {
+			fmt.Fprintf(w, "    %s\t%s\t%s\n", row.phase, row.most, row.end)
+		}
+		w.Flush()
+	}
+}
+
+// wait is one phase of a request: how long it can last, and what ends it then.
+type wait struct{ phase, most, end string }
+
+// waits lists what can happen to a request with this budget, in the order in
+// which it would. Times that a limit ends are counted from the phase's begin,
+// those that the budget ends from the request's arrival.
+func waits(a actor, p pool, budget time.Duration) []wait {
+	rows := []wait{
+		{"awake", "no wait", "never parks, needs no spot in the lot"},
+		{"lot full", "no wait", "503 lot_full at once"},
+	}
+	rows = append(rows, sleepWait(a, budget), lineWait(a, p, budget), startWait(a, budget))
+	return append(rows, wait{"with the actor", "until " + short(budget), "504 attempt_timeout unless its response header came; the body may take longer"})
+}
+
+func sleepWait(a actor, budget time.Duration) wait {
+	if a.Grace >= budget {
+		return wait{"going to sleep", "until " + short(budget), "503 still_waking: grace " + short(a.Grace) + " is not shorter than the budget"}
+	}
+	return wait{"going to sleep", short(a.Grace), "killed when grace ends, then woken again"}
+}
+
+func lineWait(a actor, p pool, budget time.Duration) wait {
+	end := "503 no_worker"
+	if p.MinUseful > 0 {
+		end += fmt.Sprintf("; passed over from %s on (min_useful %s)", short(budget-p.MinUseful), short(p.MinUseful))
+	}
+	switch {
+	case a.MaxHold > 0:
+		end += fmt.Sprintf("; a busy %s gives way after %s (max_hold)", a.Name, short(a.MaxHold))
+	case a.MinAwake > 0:
+		end += fmt.Sprintf("; an idle %s gives way after %s (min_awake)", a.Name, short(a.MinAwake))
+	}
+	return wait{"no worker", "until " + short(budget), end}
+}
+
+func startWait(a actor, budget time.Duration) wait {
+	if a.StartTimeout < budget {
+		return wait{"starting", short(a.StartTimeout), "502 start_failed (start_timeout)"}
+	}
+	return wait{"starting", "until " + short(budget),
+		fmt.Sprintf("503 still_waking (budget); the start goes on to %s for those who come next", short(a.StartTimeout))}
+}
+
+func spots(lot int) string {
+	switch lot {
+	case parking.Unlimited:
+		return "unlimited: any number of requests may wait"
+	case 0:
+		return "0 spots: no request waits, but each starts what it asks for"
+	}
+	return count(lot, "spot")
+}
+
+func order(p pool) string {
+	if p.HeadStart == 0 {
+		return "lower bands first, then by age"
+	}
+	return fmt.Sprintf("by age, each band lower counts as %s older", short(p.HeadStart))
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// short writes a duration without its zero parts: 5m, not 5m0s.
+func short(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return cmp.Or(s, "0s")
+}

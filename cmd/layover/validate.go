@@ -1,0 +1,329 @@
+package main
+
+import (
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"layover/internal/router"
+)
+
+// label is what actors and pools may be called: a DNS label, so that
+// {actor}.example.com can name it.
+var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// check adds to r what is wrong with values that are readable each by itself,
+// and to c.warnings what is allowed but probably not meant.
+func (c *config) check(r *reader) {
+	c.checkAddresses(r)
+	c.checkTLS(r)
+	if c.BandHeader != "" && len(c.Trusted) == 0 {
+		r.add(c.root.at("band_header"), "band_header is believed from trusted_peers only, and there are none; add them, or give each route its band")
+	}
+	for _, p := range c.Pools {
+		if !label.MatchString(p.Name) {
+			r.add(p.fields.line, "pool %q needs another name; use up to 63 of a-z, 0-9 and inner dashes", p.Name)
+		}
+	}
+	for _, a := range c.Actors {
+		c.checkActor(r, a)
+	}
+	if len(c.Actors) == 0 {
+		r.add(c.root.at("actors"), "there are no actors; add at least one with its command")
+	}
+	c.checkRoutes(r)
+	c.checkReach()
+}
+
+func (c *config) checkAddresses(r *reader) {
+	seen := make(map[string]string)
+	if c.Admin != "off" {
+		line := c.root.at("admin")
+		host, ok := checkAddress(r, line, "admin", c.Admin)
+		if ok && !c.AdminPublic && !loopback(host) {
+			r.add(line, "admin %q can be reached from other machines; use 127.0.0.1, or set 'admin_public: true' if a firewall keeps strangers out", c.Admin)
+		}
+		seen[c.Admin] = "admin"
+	}
+	if len(c.Listen) == 0 {
+		r.add(c.root.at("listen"), "listen names no address; write one such as %s", defaultListen)
+	}
+	for _, addr := range c.Listen {
+		line := c.root.at("listen")
+		checkAddress(r, line, "listen", addr)
+		if other := seen[addr]; other != "" && !strings.HasSuffix(addr, ":0") {
+			r.add(line, "listen %q is already the address of %s; use another port", addr, other)
+		}
+		seen[addr] = "listen"
+	}
+}
+
+func checkAddress(r *reader, line int, name, addr string) (host string, ok bool) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		r.add(line, "%s %q is not an address; write host:port, such as 127.0.0.1:8080, [::1]:8080 or :8080", name, addr)
+		return "", false
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		r.add(line, "%s %q has the port %q; write a number from 0 to 65535", name, addr, port)
+		return "", false
+	}
+	if _, err := netip.ParseAddr(host); err != nil && strings.ContainsAny(host, ":/ ") {
+		r.add(line, "%s %q has the host %q; write a name or an address", name, addr, host)
+		return "", false
+	}
+	return host, true
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+func (c *config) checkTLS(r *reader) {
+	line := c.root.at("tls")
+	switch {
+	case c.TLS.Cert == "" && c.TLS.Key == "":
+		if c.root.has("tls") {
+			r.add(line, "tls names no files; add cert and key, or delete tls for clear text")
+		}
+	case c.TLS.Cert == "" || c.TLS.Key == "":
+		r.add(line, "tls needs both cert and key; add the missing one")
+	default:
+		if _, err := tls.LoadX509KeyPair(c.TLS.Cert, c.TLS.Key); err != nil {
+			r.add(line, "the certificate cannot be used: %v; give a PEM certificate (chain) and its key", err)
+		}
+	}
+}
+
+func (c *config) checkActor(r *reader, a actor) {
+	f := a.fields
+	template := strings.Contains(a.Name, "*")
+	if !label.MatchString(strings.Replace(a.Name, "*", "x", 1)) {
+		r.add(f.line, "actor %q needs another name; use up to 63 of a-z, 0-9 and inner dashes, and at most one *", a.Name)
+	}
+	c.checkPoolOf(r, a)
+	if len(a.Command) == 0 || a.Command[0] == "" {
+		r.add(f.at("command"), "actor %q has no command; add one that listens on the port in {port} or $PORT: command: [my-server, --port, \"{port}\"]", a.Name)
+	} else {
+		c.checkProgram(a)
+	}
+	for _, text := range append(a.Command, a.Env...) {
+		if !template && strings.Contains(text, "{match}") {
+			r.add(f.at("command"), "{match} stands for what the * of the actor's name stands for, and %q has none; use {actor}", a.Name)
+			break
+		}
+	}
+	if a.Cwd != "" {
+		if info, err := os.Stat(a.Cwd); err != nil || !info.IsDir() {
+			r.add(f.at("cwd"), "cwd %q is not a folder; create it or correct the path", a.Cwd)
+		}
+	}
+	checkUser(r, a)
+	if a.StartTimeout <= 0 {
+		r.add(f.at("start_timeout"), "start_timeout of actor %q must be above 0; write how long its slowest good start takes", a.Name)
+	}
+	if a.MaxHold > 0 && a.MinAwake > a.MaxHold {
+		r.add(f.at("min_awake"), "min_awake %v of actor %q is longer than its max_hold %v; make it shorter", a.MinAwake, a.Name, a.MaxHold)
+	}
+}
+
+func (c *config) checkPoolOf(r *reader, a actor) {
+	if c.pool(a.Pool) != nil {
+		return
+	}
+	names := make([]string, len(c.Pools))
+	for i, p := range c.Pools {
+		names[i] = p.Name
+	}
+	if a.Pool == "" {
+		r.add(a.fields.line, "actor %q names no pool and there are several; add pool: one of %s", a.Name, strings.Join(names, ", "))
+		return
+	}
+	r.add(a.fields.at("pool"), "actor %q is in pool %q, which is not under pools; %s", a.Name, a.Pool, suggest(a.Pool, names))
+}
+
+// checkProgram warns if the program cannot be found now; it may be installed
+// later.
+func (c *config) checkProgram(a actor) {
+	program := a.Command[0]
+	if strings.Contains(program, "{") {
+		return
+	}
+	if strings.Contains(program, "/") && !filepath.IsAbs(program) {
+		program = filepath.Join(a.Cwd, program)
+		if a.Cwd == "" {
+			program = "./" + program
+		}
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		c.warnings.add(a.fields.at("command"), "actor %q: the program %q cannot be run now; install it or correct the path", a.Name, a.Command[0])
+	}
+}
+
+func checkUser(r *reader, a actor) {
+	if a.User == "" {
+		return
+	}
+	line := a.fields.at("user")
+	u, err := user.Lookup(a.User)
+	if err != nil {
+		u, err = user.LookupId(a.User)
+	}
+	switch {
+	case err != nil:
+		r.add(line, "user %q does not exist on this machine; create it or correct the name", a.User)
+	case os.Geteuid() != 0 && u.Uid != strconv.Itoa(os.Geteuid()):
+		r.add(line, "only root can start programs as user %q; run as root or delete user", a.User)
+	}
+}
+
+func (c *config) checkRoutes(r *reader) {
+	if len(c.Routes) == 0 {
+		r.add(c.root.at("routes"), "there are no routes, so no request reaches an actor; add one: - host: \"{actor}.localhost\"")
+	}
+	byName := make(map[string]int)
+	for i, rt := range c.Routes {
+		line := rt.fields.line
+		if rt.Actor == "" && !strings.Contains(rt.Host, "{actor}") && rt.Value != "{actor}" {
+			r.add(line, "%s names no actor; add actor, or put {actor} into host or value", rt.fields.what)
+			continue
+		}
+		if _, err := router.NewNames([]router.Route{rt.Route}); err != nil {
+			_, text, _ := strings.Cut(err.Error(), ": route ")
+			r.add(line, "route %s; correct it", text)
+			continue
+		}
+		if rt.Actor != "" && len(c.actorsFor(rt)) == 0 {
+			r.add(rt.fields.at("actor"), "the route leads to actor %q, which is not under actors; %s", rt.Actor, suggest(rt.Actor, c.actorNames()))
+		}
+		if hider, ok := c.hidden(i); ok {
+			r.add(line, "%s is never reached: every request that matches it matches the one on line %d first; put it before that one", rt.fields.what, hider.fields.line)
+		} else if first := byName[rt.Name]; first > 0 {
+			r.add(rt.fields.at("name"), "the name %q is already that of the route on line %d; use another", rt.Name, first)
+		}
+		byName[rt.Name] = rt.fields.at("name")
+		c.checkUseful(r, rt)
+	}
+}
+
+// checkUseful refuses a route whose every request a pool would pass over.
+func (c *config) checkUseful(r *reader, rt route) {
+	for _, a := range c.actorsFor(rt) {
+		p := c.pool(a.Pool)
+		if p != nil && p.MinUseful >= rt.Budget {
+			r.add(p.fields.at("min_useful"), "min_useful %v of pool %q is not below the budget %v of the route on line %d, so its requests would always be passed over; lower one or raise the other", p.MinUseful, p.Name, rt.Budget, rt.fields.line)
+			return
+		}
+	}
+}
+
+// hidden returns the earlier route that takes every request of route i.
+func (c *config) hidden(i int) (route, bool) {
+	for _, earlier := range c.Routes[:i] {
+		if covers(earlier.Route, c.Routes[i].Route) {
+			return earlier, true
+		}
+	}
+	return route{}, false
+}
+
+// covers reports whether every request that matches b also matches a.
+func covers(a, b router.Route) bool {
+	return coversHost(normalHost(a.Host), normalHost(b.Host)) && coversPath(a.Path, b.Path) && coversHeader(a, b)
+}
+
+// normalHost is how far spellings of one host are told apart here. The
+// spellings that are not recognised only make a hidden route go unreported.
+func normalHost(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
+
+func coversHost(a, b string) bool {
+	if a == "" || a == b {
+		return true
+	}
+	prefix, suffix, pattern := strings.Cut(a, "{actor}")
+	if !pattern || !strings.HasPrefix(b, prefix) || !strings.HasSuffix(b, suffix) {
+		return false
+	}
+	if len(b) <= len(prefix)+len(suffix) {
+		return false
+	}
+	return !strings.Contains(b[len(prefix):len(b)-len(suffix)], ".")
+}
+
+func coversPath(a, b string) bool {
+	if a == "" || a == b || a == "/" && b != "" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(b, a)
+	return ok && (strings.HasSuffix(a, "/") || strings.HasPrefix(rest, "/"))
+}
+
+func coversHeader(a, b router.Route) bool {
+	if a.Header == "" {
+		return true
+	}
+	return strings.EqualFold(a.Header, b.Header) && (a.Value == "" || a.Value == "{actor}" || a.Value == b.Value)
+}
+
+// checkReach warns of limits that are too long to be ever reached, and of
+// actors that no request reaches.
+func (c *config) checkReach() {
+	longest := make(map[string]time.Duration)
+	for _, rt := range c.Routes {
+		for _, a := range c.actorsFor(rt) {
+			longest[a.Name] = max(longest[a.Name], rt.MaxBudget)
+		}
+		if c.DrainTimeout > 0 && c.DrainTimeout < rt.MaxBudget {
+			c.warnings.add(c.root.at("drain_timeout"), "drain_timeout %v is below the max_budget %v of route %q: a stop may cut off its parked requests", c.DrainTimeout, rt.MaxBudget, rt.Name)
+		}
+	}
+	for _, a := range c.Actors {
+		most, reached := longest[a.Name]
+		switch {
+		case !reached:
+			c.warnings.add(a.fields.line, "actor %q is not reached by any route", a.Name)
+		case a.StartTimeout > most:
+			c.warnings.add(a.fields.at("start_timeout"), "actor %q may start for %v, but no request waits longer than %v: a slow start is seen as still_waking, never as start_failed", a.Name, a.StartTimeout, most)
+		}
+	}
+}
+
+// actorsFor returns the actors that requests of the route can reach.
+func (c *config) actorsFor(rt route) []actor {
+	var all []actor
+	for _, a := range c.Actors {
+		if rt.Actor == "" || a.matches(rt.Actor) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// matches reports whether name is the actor, or one of a template's.
+func (a actor) matches(name string) bool {
+	before, after, template := strings.Cut(a.Name, "*")
+	if !template {
+		return a.Name == name
+	}
+	return len(name) > len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after)
+}
+
+func (c *config) actorNames() []string {
+	names := make([]string, len(c.Actors))
+	for i, a := range c.Actors {
+		names[i] = a.Name
+	}
+	return names
+}
