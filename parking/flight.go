@@ -143,7 +143,9 @@ func (f *Flight) parkLocked() (shed bool) {
 	now := time.Now()
 	for c := f.first; c != nil; {
 		next := c.next
-		if !lot.takeLocked(&c.spot, now) {
+		if lot.admitLocked() {
+			lot.linkLocked(&c.spot, now)
+		} else {
 			shed = true
 			f.removeLocked(c, now)
 		}
@@ -234,8 +236,12 @@ func (f *Flight) OnChange(fn func()) {
 
 // boardLocked adds c to a flight that is in the registry; false if it was shed.
 func (f *Flight) boardLocked(c *caller) bool {
-	c.joined = time.Now()
-	if f.parked && !f.tower.lot.take(&c.spot) {
+	switch {
+	case !f.parked:
+		c.joined = time.Now()
+	case f.tower.lot.take(&c.spot):
+		c.joined = c.spot.since
+	default:
 		return false
 	}
 	if c.prev = f.last; c.prev == nil {

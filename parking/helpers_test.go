@@ -41,8 +41,9 @@ type passenger struct {
 	cancel context.CancelFunc
 	began  time.Time
 
-	// Set when Join has returned.
-	back     bool
+	back chan struct{} // closed when Join has returned
+
+	// Set before back is closed.
 	took     time.Duration
 	v        int
 	o        Outcome
@@ -53,16 +54,26 @@ type passenger struct {
 // board joins key and returns when the bubble is quiet.
 func board(ctx context.Context, fs *Flights[string, int], key string, cp *cockpit) *passenger {
 	ctx, cancel := context.WithCancel(ctx)
-	p := &passenger{cancel: cancel, began: time.Now()}
+	p := &passenger{cancel: cancel, began: time.Now(), back: make(chan struct{})}
 	go func() {
 		defer func() {
-			p.panicked, p.took, p.back = recover(), time.Since(p.began), true
+			p.panicked, p.took = recover(), time.Since(p.began)
 			cancel()
+			close(p.back)
 		}()
 		p.v, p.o, p.err = fs.Join(ctx, key, cp.fly)
 	}()
 	synctest.Wait()
 	return p
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // leave ends the passenger's context and returns when the bubble is quiet.
@@ -74,7 +85,7 @@ func (p *passenger) leave() {
 func (p *passenger) want(t *testing.T, who string, r Result, err error) {
 	t.Helper()
 	synctest.Wait()
-	if !p.back {
+	if !isClosed(p.back) {
 		t.Fatalf("%s still waits, want %v", who, r)
 	}
 	if p.o.Result != r || !errors.Is(p.err, err) || (err == nil) != (p.err == nil) {
@@ -85,7 +96,7 @@ func (p *passenger) want(t *testing.T, who string, r Result, err error) {
 func (p *passenger) wantWaiting(t *testing.T, who string) {
 	t.Helper()
 	synctest.Wait()
-	if p.back {
+	if isClosed(p.back) {
 		t.Fatalf("%s got %v with error %v, want it to wait", who, p.o.Result, p.err)
 	}
 }

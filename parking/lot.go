@@ -60,10 +60,13 @@ func (l *Lot) Resize(capacity int) {
 
 // Take takes a spot, or reports false at once and counts the refusal.
 func (l *Lot) Take() (Spot, bool) {
-	s := new(spot)
-	if !l.take(s) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.admitLocked() {
 		return Spot{}, false
 	}
+	s := new(spot)
+	l.linkLocked(s, time.Now())
 	return Spot{l, s}, true
 }
 
@@ -92,10 +95,15 @@ func (s Spot) Free() {
 	}
 }
 
+// take is Take with the spot of the caller.
 func (l *Lot) take(s *spot) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.takeLocked(s, time.Now())
+	if !l.admitLocked() {
+		return false
+	}
+	l.linkLocked(s, time.Now())
+	return true
 }
 
 func (l *Lot) free(s *spot) {
@@ -104,13 +112,18 @@ func (l *Lot) free(s *spot) {
 	l.freeLocked(s)
 }
 
-// takeLocked links a spot that was never held. Calls must pass times that do not
-// decrease, which reading the clock under mu gives.
-func (l *Lot) takeLocked(s *spot, now time.Time) bool {
-	if l.capacity != Unlimited && l.active >= l.capacity {
-		l.rejected++
-		return false
+// admitLocked reports whether there is room, and counts the refusal if not.
+func (l *Lot) admitLocked() bool {
+	if l.capacity == Unlimited || l.active < l.capacity {
+		return true
 	}
+	l.rejected++
+	return false
+}
+
+// linkLocked makes s the last spot held. It was never held before, and now was
+// read under mu, so that the list is in the order of the times.
+func (l *Lot) linkLocked(s *spot, now time.Time) {
 	l.active++
 	s.held, s.since, s.prev = true, now, l.last
 	if l.last == nil {
@@ -119,7 +132,6 @@ func (l *Lot) takeLocked(s *spot, now time.Time) bool {
 		l.last.next = s
 	}
 	l.last = s
-	return true
 }
 
 // freeLocked unlinks s if it is held.
