@@ -67,7 +67,11 @@ func WaitTurn(ctx context.Context) Pass {
 		unordered.Add(1)
 		return Pass{}
 	}
-	pass, ok := s.t.turn(ctx, s)
+	if ctx.Err() != nil {
+		s.t.unordered.Add(1)
+		return Pass{}
+	}
+	pass, ok := s.t.take(ctx, s.claim, s.job)
 	if !ok {
 		s.t.unordered.Add(1)
 		return Pass{}
@@ -75,17 +79,6 @@ func WaitTurn(ctx context.Context) Pass {
 	pass.job = s.job
 	s.job.held.Add(1)
 	return pass
-}
-
-// turn is the turnstile's WaitTurn for a job of a context.
-func (t *Turnstile) turn(ctx context.Context, s *stamp) (Pass, bool) {
-	if ctx.Err() != nil {
-		return Pass{}, false
-	}
-	if pass := t.tryTake(); pass.t != nil {
-		return pass, true
-	}
-	return t.wait(ctx, s.claim, s.job)
 }
 
 // Unordered is how many times WaitTurn, in this process, was called with a context that names no turnstile: no job began, or its

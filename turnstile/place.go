@@ -22,29 +22,32 @@ func (t *Turnstile) Enter(claim Claim, until time.Time) *Place {
 	p := &Place{t: t, w: waiter{token: make(chan struct{}, 1), useful: true}}
 	w := &p.w
 	pass, ok := t.tryTake(), true
-	if pass.t == nil {
+	if pass.slot == nil {
 		w.entered = now()
 		t.mu.Lock()
 		if pass, ok = t.admitLocked(); !ok {
 			w.set(claim, until)
-			t.joinLocked(w)
+			t.joinLocked(w, placeOf(claim, t.headStart))
 		}
 		t.mu.Unlock()
 	}
 	switch {
 	case !ok:
 		return p
-	case pass.t == nil:
+	case pass.slot == nil:
 		w.state = shutOut
 	default:
-		w.state, w.slot, w.gen, w.granted = granted, pass.slot, pass.gen, w.entered
+		w.state, w.slot, w.gen, w.grantedAt = granted, pass.slot, pass.gen, w.entered
 	}
 	w.token <- struct{}{}
 	return p
 }
 
 func (w *waiter) set(claim Claim, until time.Time) {
-	w.claim, w.ends, w.until = claim, !until.IsZero(), offset(until)
+	w.claim, w.ends, w.until = claim, !until.IsZero(), 0
+	if w.ends {
+		w.until = offset(until)
+	}
 }
 
 // Set gives the place another claim and another end while it waits: those of the callers still present. It does nothing once the
@@ -57,7 +60,9 @@ func (p *Place) Set(claim Claim, until time.Time) {
 		return
 	}
 	w.set(claim, until)
-	t.line.move(w.at, placeOf(claim, t.headStart, w.arrival))
+	at := placeOf(claim, t.headStart)
+	at.arrival = w.arrival
+	t.line.move(w.at, at)
 }
 
 // Wait waits for the pass, or collects the one kept for it. ok is false, and there is no pass, when ctx is done, also if a pass
@@ -85,9 +90,9 @@ func (p *Place) Wait(ctx context.Context) (pass Pass, ok bool) {
 	switch w.state {
 	case granted:
 		w.state = collected
-		return Pass{t: t, gen: w.gen, slot: w.slot, waited: w.granted - w.entered}, true
+		return Pass{slot: w.slot, gen: w.gen, waited: w.grantedAt - w.entered}, true
 	case passedOver:
-		return Pass{doomed: true}, false
+		return Pass{slot: &passedOverSlot}, false
 	}
 	return Pass{}, false
 }
@@ -116,7 +121,7 @@ func (p *Place) leave(cancelled bool) {
 	t.mu.Unlock()
 	wake.notify()
 	if was == granted {
-		Pass{t: t, gen: w.gen, slot: w.slot}.Return()
+		Pass{slot: w.slot, gen: w.gen}.Return()
 	}
 }
 

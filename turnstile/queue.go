@@ -25,10 +25,11 @@ type place struct {
 	arrival      uint64
 }
 
-// placeOf orders claim: by band and then age, or with a head start by age moved by the band and then band.
-func placeOf(claim Claim, headStart time.Duration, arrival uint64) place {
+// placeOf is where claim stands but for its arrival: by band and then age, or with a head start by age moved by the band and then
+// band.
+func placeOf(claim Claim, headStart time.Duration) place {
 	age, band := int64(offset(claim.Since)), int64(claim.Priority)
-	p := place{major: band, minor: age, seq: claim.Seq, arrival: arrival}
+	p := place{major: band, minor: age, seq: claim.Seq}
 	if headStart > 0 {
 		p.major, p.minor = saturatingAdd(age, saturatingMul(band, int64(headStart))), band
 	}

@@ -45,8 +45,11 @@ func (t *Turnstile) Stats() Stats {
 	s.Held = s.Size - s.Available
 	// A slot's generation counts the passes of that slot that have been returned: the free path needs no counter.
 	s.Granted = uint64(s.Held)
-	for i := range uint32(fastSlots + len(t.rest)) {
-		s.Granted += t.genLocked(i)
+	for i := range t.fast {
+		s.Granted += t.fast[i].genLocked()
+	}
+	for _, l := range t.rest {
+		s.Granted += l.genLocked()
 	}
 	return s
 }

@@ -56,8 +56,8 @@ type Turnstile struct {
 	debt     int    // passes that a shrink took away and that are still held
 	idle     uint64 // free bits of the word's slots that are not in use: neither free nor held
 	closed   bool
-	rest     []*slot  // slots beyond the word
-	spare    []uint32 // those of rest that no pass names
+	rest     []*slot // slots beyond the word
+	spare    []*slot // those of rest that name no pass
 	line     line
 	arrivals uint64
 	pool     *waiter // waiters to use again, linked by next
@@ -67,7 +67,11 @@ type Turnstile struct {
 
 // slot is what a pass names.
 type slot struct {
-	gen atomic.Uint64 // generation; that of slot 0 is in the word. It changes under mu beyond the word.
+	// gen is the generation: how many passes of this slot have been returned. That of slot 0 is in the word; beyond the word it
+	// changes under mu only.
+	gen atomic.Uint64
+	t   *Turnstile
+	i   uint32
 	// last is the waiter that last got this slot from the line, guarded by mu. When the slot changes hands the next time,
 	// its pass has been returned, so nobody uses that waiter any more and it goes back to the pool: the one who was woken
 	// needs no lock for it.
@@ -85,6 +89,9 @@ func NewWith(concurrency int, o Options) *Turnstile {
 		minUseful: max(0, o.MinUseful),
 		idle:      freeMask,
 	}
+	for i := range t.fast {
+		t.fast[i].t, t.fast[i].i = t, uint32(i)
+	}
 	t.Resize(concurrency)
 	return t
 }
@@ -96,10 +103,10 @@ func (t *Turnstile) WaitTurn(ctx context.Context, claim Claim) (pass Pass, ok bo
 	if ctx.Err() != nil {
 		return Pass{}, false
 	}
-	if pass = t.tryTake(); pass.t != nil {
-		return pass, true
+	if gen, ok := t.tryTakeFirst(); ok {
+		return Pass{slot: &t.fast[0], gen: gen}, true
 	}
-	return t.wait(ctx, claim, nil)
+	return t.take(ctx, claim, nil)
 }
 
 // Resize changes the number of passes. Passes that are held stay held: if more are held than the new size, nobody is admitted

@@ -37,11 +37,11 @@ type waiter struct {
 	ends    bool
 	useful  bool // may be passed over when too little is left
 
-	state   state
-	granted time.Duration // on the scale of now; of a Place only
-	slot    uint32
-	gen     uint64
-	shared  bool // belongs to the pool, not to a Place
+	state     state
+	grantedAt time.Duration // on the scale of now; of a Place only
+	slot      *slot
+	gen       uint64
+	shared    bool // belongs to the pool, not to a Place
 }
 
 // chain is the waiters to wake, in order, once mu is released.
@@ -71,19 +71,22 @@ func (c chain) notify() {
 	}
 }
 
-// wait is WaitTurn without a free pass in the word. A job is one whose turns are counted and never passed over.
-func (t *Turnstile) wait(ctx context.Context, claim Claim, j *job) (Pass, bool) {
+// take is WaitTurn past the first attempt. With a job it is the turn of a context: counted, and never passed over.
+func (t *Turnstile) take(ctx context.Context, claim Claim, j *job) (Pass, bool) {
+	if pass := t.tryTake(); pass.slot != nil {
+		return pass, true
+	}
 	t.mustBeMade()
-	entered := now()
-	deadline, ends := ctx.Deadline()
+	end, ends := endOf(ctx)
+	at, entered := placeOf(claim, t.headStart), now()
 	t.mu.Lock()
 	if pass, ok := t.admitLocked(); ok {
 		t.mu.Unlock()
-		return pass, pass.t != nil
+		return pass, pass.slot != nil
 	}
 	w := t.waiterLocked()
-	w.claim, w.entered, w.until, w.ends, w.useful = claim, entered, offset(deadline), ends, j == nil
-	t.joinLocked(w)
+	w.claim, w.entered, w.until, w.ends, w.useful = claim, entered, end, ends, j == nil
+	t.joinLocked(w, at)
 	if j != nil && j.held.Load() > 0 {
 		t.counts.nested++
 	}
@@ -113,19 +116,28 @@ func (t *Turnstile) admitLocked() (pass Pass, ok bool) {
 		return t.takeReserveLocked(), true
 	}
 	t.guardLocked()
-	if pass = t.takeLocked(); pass.t != nil {
+	if pass = t.takeLocked(); pass.slot != nil {
 		t.openLocked()
 		return pass, true
 	}
 	return Pass{}, false
 }
 
-// joinLocked puts w in line.
-func (t *Turnstile) joinLocked(w *waiter) {
+// endOf is the end of ctx on the scale of now.
+func endOf(ctx context.Context) (end time.Duration, ends bool) {
+	d, ends := ctx.Deadline()
+	if !ends {
+		return 0, false
+	}
+	return offset(d), true
+}
+
+// joinLocked puts w in line at that place, behind its equals.
+func (t *Turnstile) joinLocked(w *waiter, at place) {
 	t.arrivals++
-	w.arrival = t.arrivals
-	w.state = waiting
-	t.line.push(placeOf(w.claim, t.headStart, w.arrival), w)
+	at.arrival = t.arrivals
+	w.arrival, w.state = at.arrival, waiting
+	t.line.push(at, w)
 }
 
 // leave takes w, whose context is done, out of the line. It reports false if w has left, and true if it was too late: w has been
@@ -150,39 +162,36 @@ func (t *Turnstile) leave(w *waiter) (late bool) {
 // collect reads the outcome of a caller of WaitTurn that has its token. No lock: nobody changes w after that token until its
 // pass has been returned.
 func (t *Turnstile) collect(ctx context.Context, w *waiter) (Pass, bool) {
-	switch w.state {
-	case granted:
-	case passedOver:
-		return Pass{doomed: true}, false
-	default:
-		return Pass{}, false
-	}
-	pass := Pass{t: t, gen: w.gen, slot: w.slot, waited: now() - w.entered}
-	if ctx.Err() != nil {
+	cancelled := ctx.Err() != nil
+	switch {
+	case w.state == granted && !cancelled:
+		return Pass{slot: w.slot, gen: w.gen, waited: now() - w.entered}, true
+	case w.state == granted:
 		// Granted and cancelled at the same instant: cancelled wins, so that one rule holds at every moment.
 		t.mu.Lock()
 		t.counts.cancelled++
 		t.mu.Unlock()
-		pass.Return()
-		return Pass{}, false
+		Pass{slot: w.slot, gen: w.gen}.Return()
+	case w.state == passedOver && !cancelled:
+		return Pass{slot: &passedOverSlot}, false
 	}
-	return pass, true
+	return Pass{}, false
 }
 
-// settleLocked decides who gets slot i, which has just been given back or added: a debt, the best claim in line that still has
-// use for it, or nobody. The word must be guarded if i is a slot of the word.
-func (t *Turnstile) settleLocked(i uint32) (wake chain) {
+// settleLocked decides who gets slot l, which has just been given back or added: a debt, the best claim in line that still has
+// use for it, or nobody. The word must be guarded if l is a slot of it.
+func (t *Turnstile) settleLocked(l *slot) (wake chain) {
 	if t.debt > 0 {
 		t.debt--
-		t.retireLocked(i)
+		t.retireLocked(l)
 		t.openLocked()
 		return wake
 	}
 	if w := t.nextLocked(&wake); w != nil {
-		t.grantLocked(w, i)
+		t.grantLocked(w, l)
 		wake.add(w)
 	} else {
-		t.freeLocked(i)
+		t.freeLocked(l)
 	}
 	t.openLocked()
 	return wake
@@ -205,18 +214,17 @@ func (t *Turnstile) nextLocked(wake *chain) *waiter {
 	}
 }
 
-func (t *Turnstile) grantLocked(w *waiter, i uint32) {
-	s := t.slot(i)
-	if s.last != nil {
-		t.recycleLocked(s.last)
-		s.last = nil
+func (t *Turnstile) grantLocked(w *waiter, l *slot) {
+	if l.last != nil {
+		t.recycleLocked(l.last)
+		l.last = nil
 	}
 	if w.shared {
-		s.last = w
+		l.last = w
 	} else {
-		w.granted = now()
+		w.grantedAt = now()
 	}
-	w.state, w.slot, w.gen = granted, i, t.genLocked(i)
+	w.state, w.slot, w.gen = granted, l, l.genLocked()
 	t.counts.queued++
 }
 

@@ -57,80 +57,99 @@ func freeBit(i uint32) uint64 { return free0 << i }
 // lowestFree is the lowest free slot of word s, which has one.
 func lowestFree(s uint64) uint32 { return uint32(bits.TrailingZeros64(s&freeMask) - freeShift) }
 
+// tryTakeFirst takes slot 0 at the first attempt. It is small enough to be compiled into its caller.
+func (t *Turnstile) tryTakeFirst() (gen uint64, ok bool) {
+	s := t.word.Load()
+	return s & gen0Mask, s&(guard|free0) == free0 && t.word.CompareAndSwap(s, s&^free0)
+}
+
 // tryTake takes a pass of the word while it is not guarded. The zero Pass means: look again under mu.
 func (t *Turnstile) tryTake() Pass {
-	for {
+	for n := uint(0); ; n++ {
 		s := t.word.Load()
 		if s&guard != 0 || s&freeMask == 0 {
 			return Pass{}
 		}
-		if s&free0 != 0 {
-			if t.word.CompareAndSwap(s, s&^free0) {
-				return Pass{t: t, gen: s & gen0Mask}
-			}
-			continue
-		}
 		i := lowestFree(s)
 		if t.word.CompareAndSwap(s, s&^freeBit(i)) {
-			return Pass{t: t, gen: t.fast[i].gen.Load(), slot: i}
+			if i == 0 {
+				return Pass{slot: &t.fast[0], gen: s & gen0Mask}
+			}
+			return Pass{slot: &t.fast[i], gen: t.fast[i].gen.Load()}
 		}
+		backOff(n)
 	}
+}
+
+// tryGiveFirst gives back a pass of slot 0 at the first attempt. It is small enough to be compiled into its caller.
+func (t *Turnstile) tryGiveFirst(gen uint64) bool {
+	s := t.word.Load()
+	return s&(guard|free0|gen0Mask) == gen && t.word.CompareAndSwap(s, nextGen0(s)|free0)
 }
 
 // giveFirst gives back a pass of slot 0, whose generation is in the word. It reports whether the pass was live.
 func (t *Turnstile) giveFirst(gen uint64) bool {
-	for {
+	for n := uint(0); ; n++ {
 		s := t.word.Load()
 		if s&free0 != 0 || s&gen0Mask != gen {
 			return false
 		}
 		if s&guard != 0 {
-			return t.giveGuarded(0, gen)
+			return t.giveGuarded(&t.fast[0], gen)
 		}
 		if t.word.CompareAndSwap(s, nextGen0(s)|free0) {
 			return true
 		}
+		backOff(n)
 	}
 }
 
-// giveFast gives back a pass of slot 0 < i < fastSlots. It reports whether the pass was live.
-func (t *Turnstile) giveFast(i uint32, gen uint64) bool {
-	if !t.fast[i].gen.CompareAndSwap(gen, gen+1) {
+// backOff spins for a moment that doubles with the failures so far. Whoever won the word keeps its cache line for a few turns
+// instead of losing it after each: that is what makes a mutex fast here, and what a bare loop lacks.
+func backOff(failures uint) {
+	for range 32 << min(failures, 5) {
+	}
+}
+
+// giveFast gives back a pass of slot l, 0 < l.i < fastSlots. It reports whether the pass was live.
+func (t *Turnstile) giveFast(l *slot, gen uint64) bool {
+	if !l.gen.CompareAndSwap(gen, gen+1) {
 		return false
 	}
-	for {
+	for n := uint(0); ; n++ {
 		s := t.word.Load()
 		if s&guard != 0 {
 			t.mu.Lock()
 			t.guardLocked() // it may have been taken off since
-			wake := t.settleLocked(i)
+			wake := t.settleLocked(l)
 			t.mu.Unlock()
 			wake.notify()
 			return true
 		}
-		if t.word.CompareAndSwap(s, s|freeBit(i)) {
+		if t.word.CompareAndSwap(s, s|freeBit(l.i)) {
 			return true
 		}
+		backOff(n)
 	}
 }
 
 // giveGuarded gives back, under mu, a pass of slot 0 or of a slot beyond the word. It reports whether the pass was live.
-func (t *Turnstile) giveGuarded(i uint32, gen uint64) bool {
+func (t *Turnstile) giveGuarded(l *slot, gen uint64) bool {
 	t.mu.Lock()
-	if i == 0 {
-		t.guardLocked()
+	if l.i == 0 {
+		t.guardLocked() // it may have been taken off since
 	}
-	if t.genLocked(i) != gen || i == 0 && t.word.Load()&free0 != 0 {
+	if l.genLocked() != gen || l.i == 0 && t.word.Load()&free0 != 0 {
 		t.openLocked()
 		t.mu.Unlock()
 		return false
 	}
-	if i == 0 {
+	if l.i == 0 {
 		t.word.Store(nextGen0(t.word.Load()))
 	} else {
-		t.slot(i).gen.Store(gen + 1)
+		l.gen.Store(gen + 1)
 	}
-	wake := t.settleLocked(i)
+	wake := t.settleLocked(l)
 	t.mu.Unlock()
 	wake.notify()
 	return true
@@ -156,20 +175,12 @@ func (t *Turnstile) openLocked() {
 	}
 }
 
-// slot is slot i. For i >= fastSlots it needs mu.
-func (t *Turnstile) slot(i uint32) *slot {
-	if i < fastSlots {
-		return &t.fast[i]
+// genLocked is the slot's current generation. That of slot 0 is in the word.
+func (l *slot) genLocked() uint64 {
+	if l.i == 0 {
+		return l.t.word.Load() & gen0Mask
 	}
-	return t.rest[i-fastSlots]
-}
-
-// genLocked is the current generation of slot i.
-func (t *Turnstile) genLocked(i uint32) uint64 {
-	if i == 0 {
-		return t.word.Load() & gen0Mask
-	}
-	return t.slot(i).gen.Load()
+	return l.gen.Load()
 }
 
 // takeLocked takes a free pass, if there is one. The word must be guarded.
@@ -177,7 +188,7 @@ func (t *Turnstile) takeLocked() Pass {
 	if s := t.word.Load(); s&freeMask != 0 {
 		i := lowestFree(s)
 		t.word.Store(s &^ freeBit(i))
-		return Pass{t: t, gen: t.genLocked(i), slot: i}
+		return Pass{slot: &t.fast[i], gen: t.fast[i].genLocked()}
 	}
 	return t.takeReserveLocked()
 }
@@ -188,48 +199,49 @@ func (t *Turnstile) takeReserveLocked() Pass {
 		return Pass{}
 	}
 	t.reserve--
-	i := t.restNameLocked()
-	return Pass{t: t, gen: t.genLocked(i), slot: i}
+	l := t.restSlotLocked()
+	return Pass{slot: l, gen: l.genLocked()}
 }
 
-// restNameLocked is an unused slot beyond the word. There are as many as were ever held at once.
-func (t *Turnstile) restNameLocked() uint32 {
+// restSlotLocked is a slot beyond the word that names no pass. There are as many as were ever held at once.
+func (t *Turnstile) restSlotLocked() *slot {
 	if n := len(t.spare); n > 0 {
-		i := t.spare[n-1]
+		l := t.spare[n-1]
 		t.spare = t.spare[:n-1]
-		return i
+		return l
 	}
-	t.rest = append(t.rest, new(slot))
-	return uint32(fastSlots + len(t.rest) - 1)
+	l := &slot{t: t, i: uint32(fastSlots + len(t.rest))}
+	t.rest = append(t.rest, l)
+	return l
 }
 
-// nameLocked is an unused slot for a pass that a grow adds.
-func (t *Turnstile) nameLocked() uint32 {
+// newSlotLocked is a slot for a pass that a grow adds.
+func (t *Turnstile) newSlotLocked() *slot {
 	if t.idle != 0 {
 		i := lowestFree(t.idle)
 		t.idle &^= freeBit(i)
-		return i
+		return &t.fast[i]
 	}
-	return t.restNameLocked()
+	return t.restSlotLocked()
 }
 
-// freeLocked makes slot i, which nobody holds, free. A slot of the word needs the guard.
-func (t *Turnstile) freeLocked(i uint32) {
-	if i < fastSlots {
-		t.word.Store(t.word.Load() | freeBit(i))
+// freeLocked makes l, whose pass nobody holds, free. A slot of the word needs the guard.
+func (t *Turnstile) freeLocked(l *slot) {
+	if l.i < fastSlots {
+		t.word.Store(t.word.Load() | freeBit(l.i))
 		return
 	}
 	t.reserve++
-	t.spare = append(t.spare, i)
+	t.spare = append(t.spare, l)
 }
 
-// retireLocked takes slot i, which nobody holds, out of use: the pass is gone, its name can be used again.
-func (t *Turnstile) retireLocked(i uint32) {
-	if i < fastSlots {
-		t.idle |= freeBit(i)
+// retireLocked ends the pass of l, which nobody holds. The slot can be used again.
+func (t *Turnstile) retireLocked(l *slot) {
+	if l.i < fastSlots {
+		t.idle |= freeBit(l.i)
 		return
 	}
-	t.spare = append(t.spare, i)
+	t.spare = append(t.spare, l)
 }
 
 // growLocked adds n passes: first to what is owed, then to the line, then to the free ones. The word must be guarded.
@@ -240,7 +252,7 @@ func (t *Turnstile) growLocked(n int) chain {
 	var wake chain
 	for n > 0 && len(t.line) > 0 && !t.closed {
 		n--
-		wake.append(t.settleLocked(t.nameLocked()))
+		wake.append(t.settleLocked(t.newSlotLocked()))
 	}
 	s := t.word.Load()
 	for ; n > 0 && t.idle != 0; n-- {
