@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// inbound is what is known of a client's request body.
+type inbound struct {
+	io.Reader
+	atEnd  atomic.Bool // read to its end
+	broken atomic.Bool // it cannot be read any further
+}
+
+// sending is the request body as one attempt sees it. The Transport closes the
+// body of an attempt that failed, and may read it in a goroutine of its own
+// after that; so closing it does not touch the client's body, and nothing is
+// read once it is closed.
+type sending struct {
+	in *inbound
+
+	mu      sync.Mutex
+	closed  bool
+	touched bool // something may have been read
+}
+
+var errBodyClosed = errors.New("proxy: the attempt is over")
+
+func (s *sending) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return 0, errBodyClosed
+	}
+	s.touched = true
+	s.mu.Unlock()
+	n, err := s.in.Read(p)
+	switch {
+	case err == io.EOF:
+		s.in.atEnd.Store(true)
+	case err != nil:
+		s.in.broken.Store(true)
+	}
+	return n, err
+}
+
+func (s *sending) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+// end closes s and reports whether the body is still whole.
+func (s *sending) end() (whole bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return !s.touched
+}

@@ -1,0 +1,302 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"layover/budget"
+	"layover/internal/answer"
+	"layover/internal/router"
+	"layover/turnstile"
+)
+
+const (
+	// maxDrain is the longest request body that is read to its end after a
+	// refusal, so that the connection can be used again. Longer ones, and those
+	// of unknown length, close the connection.
+	maxDrain = 64 << 10
+	// lingerTimeout bounds the reading of what is left of a request's body after
+	// its answer.
+	lingerTimeout = 2 * time.Second
+)
+
+// exchange is one request and what becomes of it. Except where a field says
+// otherwise it belongs to the goroutine of the request's handler, and lives no
+// longer than the handler's call: this is why it may hold contexts, which
+// ReverseProxy has no parameter for.
+//
+// Of the contexts, budget derives from client, and client from the request's
+// own. client ends when the client leaves, budget also at the budget's end.
+// What is forwarded runs on client, so that it can outlive the budget; until
+// the final response header the end of the budget ends client too.
+type exchange struct {
+	proxy   *Proxy
+	w       http.ResponseWriter
+	in      *http.Request
+	trust   *trust
+	trusted bool // in comes from a trusted peer
+	id      string
+	arrived time.Time
+
+	route router.Route
+	actor string
+	band  int
+
+	client context.Context
+	cancel context.CancelCauseFunc // of client; safe to call from any goroutine
+	budget context.Context
+	spend  context.CancelFunc // of budget
+
+	unwatch     func()      // the client's connection is watched; nil: not
+	stopTimeout func() bool // takes the budget's end off client; nil: not on
+	ride        *router.Ride
+	conns       *conns   // in use by the attempt
+	body        *inbound // nil: the request has none
+	sent        progress
+
+	parked   bool
+	waited   time.Duration
+	recorded bool
+}
+
+// Handler returns the handler that Serve serves. A request that comes to it by
+// other ways than Serve and ServeTLS is not watched while it waits.
+func (p *Proxy) Handler() http.Handler { return p }
+
+// ServeHTTP answers one request. It keeps little on the stack while the request
+// waits: a parked request's memory is mostly its goroutine's stack.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.inflight.enter()
+	defer p.inflight.leave()
+	x := &exchange{proxy: p, w: w, in: r, trust: p.trust.Load(), arrived: time.Now()}
+	defer x.end()
+	refusal := x.admit()
+	if refusal == nil {
+		refusal = x.board()
+	}
+	if refusal != nil {
+		x.refuse(refusal)
+		return
+	}
+	x.forward()
+}
+
+// admit finds out what the request is for and how long it may take.
+func (x *exchange) admit() *router.Error {
+	r := x.in
+	x.trusted = x.trust.believes(r.RemoteAddr)
+	x.id = requestID(r, x.trusted)
+	ok := r.Method != http.MethodConnect // that asks for a forward proxy
+	if ok {
+		x.route, x.actor, ok = x.proxy.router.Names().Match(r.Host, rawPath(r), r.Header.Get)
+	}
+	if !ok {
+		return router.Fail(router.NoRoute, "no route matches the request", nil)
+	}
+	x.band = x.trust.band(r, x.trusted, x.route.Band)
+	limit, given, err := budget.ReadHeaders(r.Header)
+	switch {
+	case errors.Is(err, budget.ErrPast):
+		return router.Fail(router.DeadlinePast, err.Error(), nil)
+	case err != nil:
+		return router.Fail(router.BadDeadline, err.Error(), nil)
+	case !given:
+		limit = x.route.Budget
+	}
+	x.client, x.cancel = context.WithCancelCause(r.Context())
+	x.budget, x.spend = budget.For(x.client, min(limit, x.route.MaxBudget))
+	x.budget = turnstile.Begin(x.budget, x.band)
+	return nil
+}
+
+// board gets a ride, waiting for it if it must.
+func (x *exchange) board() *router.Error {
+	begin := time.Now()
+	ride, err := x.proxy.router.Route(x.budget, router.Ask{Actor: x.actor, OnWait: x.onWait})
+	x.waited += time.Since(begin)
+	if err != nil {
+		if e, ok := errors.AsType[*router.Error](err); ok {
+			return e
+		}
+		return router.Fail(router.Internal, "the router failed", err)
+	}
+	x.ride = ride
+	x.parked = x.parked || ride.DidPark
+	return nil
+}
+
+// onWait is called when the request begins to wait. The watch is kept beyond
+// the wait, up to the final response header.
+func (x *exchange) onWait() (stop func()) {
+	x.watchClient()
+	return func() {}
+}
+
+// watchClient cancels client when the client's connection is closed from the
+// other side. HTTP/2 needs no help for that, and a connection of it is shared.
+func (x *exchange) watchClient() {
+	if x.unwatch != nil || x.in.ProtoMajor != 1 {
+		return
+	}
+	conn, ok := x.in.Context().Value(connKey{}).(net.Conn)
+	if !ok {
+		return
+	}
+	cancel := x.cancel
+	x.unwatch = x.proxy.watch.add(conn, func() { cancel(errClientLeft) })
+}
+
+// errClientLeft is the cause of a request whose client closed the connection.
+var errClientLeft = errors.New("proxy: the client closed the connection")
+
+// forward sends the request to the ride's target and the response back.
+func (x *exchange) forward() {
+	if x.hasBody() {
+		x.body = &inbound{Reader: x.in.Body}
+		// The response does not wait for the rest of the body: the actor may
+		// answer early. On HTTP/2 this is so anyway.
+		http.NewResponseController(x.w).EnableFullDuplex()
+	}
+	cancel, over := x.cancel, x.budget
+	x.stopTimeout = context.AfterFunc(over, func() { cancel(context.Cause(over)) })
+	proxy := httputil.ReverseProxy{
+		Rewrite:        x.rewrite,
+		Transport:      x,
+		ModifyResponse: x.modifyResponse,
+		ErrorHandler:   x.failed,
+		BufferPool:     &buffers,
+		ErrorLog:       x.proxy.server.ErrorLog,
+	}
+	proxy.ServeHTTP(x.w, x.in.WithContext(x.client))
+}
+
+func (x *exchange) hasBody() bool {
+	return x.in.ContentLength != 0 && x.in.Body != nil && x.in.Body != http.NoBody
+}
+
+// failed is told by ReverseProxy what kept it from a response.
+func (x *exchange) failed(_ http.ResponseWriter, _ *http.Request, err error) {
+	if x.recorded { // the actor's response could not be passed on
+		panic(http.ErrAbortHandler)
+	}
+	refusal, ok := errors.AsType[*router.Error](err)
+	if !ok { // ReverseProxy's own; it refuses malformed upgrades
+		refusal = router.Fail(router.Internal, "the request cannot be forwarded", err)
+	}
+	x.refuse(refusal)
+}
+
+// refuse answers the request with e.
+func (x *exchange) refuse(e *router.Error) {
+	if e.Actor == "" {
+		e.Actor = x.actor
+	}
+	x.stopWatch() // a client that hangs up on the refusal is no news
+	x.record(answer.RowOf(e.Reason).Status, e)
+	if x.hasBody() && x.in.ProtoMajor == 1 {
+		// Else net/http would read from the body before it sends the answer.
+		http.NewResponseController(x.w).EnableFullDuplex()
+		if x.in.ContentLength < 0 || x.in.ContentLength > maxDrain {
+			x.w.Header().Set("Connection", "close")
+		}
+	}
+	answer.Write(x.w, x.in, e, x.id)
+}
+
+// record hands in the request's record. e is nil when the actor answered.
+func (x *exchange) record(status int, e *router.Error) {
+	x.recorded = true
+	rec := router.Record{
+		ID: x.id, At: x.arrived, Method: x.in.Method, Route: x.route.Name, Actor: x.actor, Band: x.band,
+		Parked: x.parked, Waited: x.waited, Status: status, Took: time.Since(x.arrived),
+	}
+	if x.budget != nil {
+		rec.Budget = budget.From(x.budget)
+	}
+	if x.ride != nil {
+		rec.Wake = x.ride.Wake
+	}
+	if e != nil {
+		rec.Reason, rec.Detail = e.Reason, e.Error()
+		x.logFault(e)
+	}
+	x.proxy.router.Record(rec)
+}
+
+func (x *exchange) logFault(e *router.Error) {
+	level := slog.LevelDebug
+	switch e.Reason {
+	case router.Internal:
+		level = slog.LevelError
+	case router.StartFailed, router.ActorUnreachable, router.ActorFailed:
+		level = slog.LevelWarn
+	}
+	x.proxy.log.Log(x.in.Context(), level, "request refused",
+		"reason", e.Reason, "actor", e.Actor, "route", x.route.Name, "id", x.id, "err", e)
+}
+
+// end gives back what the request holds. It runs on every way out, also when
+// the handler panics: ReverseProxy does so to abort a response that cannot be
+// finished, and a plane's panic reaches every request that waits for it.
+func (x *exchange) end() {
+	if !x.recorded {
+		fault := router.Fail(router.Internal, "the request could not be handled", nil)
+		if cause := recover(); cause != nil {
+			x.proxy.log.Error("panic while a request was routed", "panic", cause, "stack", string(debug.Stack()))
+		}
+		x.refuse(fault)
+	}
+	x.stopWatch()
+	if x.stopTimeout != nil {
+		x.stopTimeout()
+	}
+	x.alight()
+	if x.cancel != nil {
+		x.spend()
+		x.cancel(nil)
+	}
+	if x.in.ProtoMajor == 1 && x.hasBody() && !(x.body != nil && x.body.atEnd.Load()) {
+		http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(lingerTimeout)) // fails for tunnels, rightly
+	}
+}
+
+// alight ends the ride and the use of its connections.
+func (x *exchange) alight() {
+	if x.conns != nil {
+		x.proxy.actors.give(x.conns)
+		x.conns = nil
+	}
+	if x.ride != nil {
+		x.ride.Done()
+	}
+}
+
+func (x *exchange) stopWatch() {
+	if x.unwatch != nil {
+		x.unwatch()
+		x.unwatch = nil
+	}
+}
+
+// buffers are what bodies are copied through.
+var buffers bufferPool
+
+type bufferPool struct{ pool sync.Pool }
+
+const bufferSize = 32 << 10
+
+func (b *bufferPool) Get() []byte {
+	if buf, ok := b.pool.Get().(*[bufferSize]byte); ok {
+		return buf[:]
+	}
+	return make([]byte, bufferSize)
+}
+
+func (b *bufferPool) Put(buf []byte) { b.pool.Put((*[bufferSize]byte)(buf)) }

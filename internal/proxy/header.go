@@ -1,0 +1,207 @@
+package proxy
+
+import (
+	"encoding/hex"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/textproto"
+	"strconv"
+	"strings"
+)
+
+// privatePrefix begins the headers that only Layover itself sets: they are
+// taken from what clients and actors send.
+const privatePrefix = "Layover-"
+
+// forwardedPrefix begins the headers that only a trusted peer may send.
+const forwardedPrefix = "X-Forwarded-"
+
+const requestIDHeader = "X-Request-Id"
+
+// trust says whose headers are believed. It is immutable.
+type trust struct {
+	peers      []netip.Prefix
+	bandHeader string // canonical; empty: none
+}
+
+func newTrust(peers []netip.Prefix, bandHeader string) *trust {
+	t := &trust{bandHeader: textproto.CanonicalMIMEHeaderKey(bandHeader)}
+	for _, peer := range peers {
+		t.peers = append(t.peers, peer.Masked())
+	}
+	return t
+}
+
+// believes reports whether remote, a request's RemoteAddr, is a trusted peer.
+func (t *trust) believes(remote string) bool {
+	if len(t.peers) == 0 {
+		return false
+	}
+	peer, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return false
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	for _, p := range t.peers {
+		if p.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// band returns the band that a trusted peer chose for r, else the route's.
+func (t *trust) band(r *http.Request, trusted bool, ofRoute int) int {
+	if !trusted || t.bandHeader == "" {
+		return ofRoute
+	}
+	if band, err := strconv.Atoi(r.Header.Get(t.bandHeader)); err == nil {
+		return band
+	}
+	return ofRoute
+}
+
+// private reports whether a header must neither come in nor go out.
+func (t *trust) private(name string) bool {
+	return strings.HasPrefix(name, privatePrefix) || t.bandHeader != "" && name == t.bandHeader
+}
+
+// strip deletes the private headers from h.
+func (t *trust) strip(h http.Header) {
+	for name := range h {
+		if t.private(name) {
+			delete(h, name)
+		}
+	}
+}
+
+// requestID returns the id that a trusted peer gave r, else a new one.
+func requestID(r *http.Request, trusted bool) string {
+	if trusted {
+		if id := r.Header.Get(requestIDHeader); isToken(id) {
+			return id
+		}
+	}
+	var raw [8]byte
+	for i, bits := 0, rand.Uint64(); i < len(raw); i, bits = i+1, bits>>8 {
+		raw[i] = byte(bits)
+	}
+	var text [2 * len(raw)]byte
+	hex.Encode(text[:], raw[:])
+	return string(text[:])
+}
+
+// isToken reports whether id can go into logs and headers as it is.
+func isToken(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// rawPath returns r's path as the client sent it, without the query.
+func rawPath(r *http.Request) string {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	if strings.HasPrefix(path, "/") {
+		return path
+	}
+	return r.URL.EscapedPath() // absolute form
+}
+
+// rewrite makes the request that the actor gets, but for its address and its
+// remaining time, which are the attempt's.
+func (x *exchange) rewrite(pr *httputil.ProxyRequest) {
+	out, in := pr.Out, pr.In
+	out.URL.Scheme = "http"
+	out.URL.RawQuery, out.URL.ForceQuery = in.URL.RawQuery, in.URL.ForceQuery // ReverseProxy cleans it
+	if path := rawPath(in); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
+		out.URL.Opaque = path // else the path is encoded anew; "//" would read as a host
+	}
+	x.forwarded(out.Header)
+	out.Header[requestIDHeader] = []string{x.id}
+	for name := range out.Header {
+		if x.trust.private(name) {
+			delete(out.Header, name)
+		}
+	}
+	// The Transport takes this key for a promise that the method is idempotent,
+	// and sends the request again without asking. It does not know it in lower
+	// case, in which it means the same to the actor.
+	for _, name := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := out.Header[name]; ok && !idempotent(in.Method) {
+			delete(out.Header, name)
+			out.Header[strings.ToLower(name)] = values
+		}
+	}
+	if strings.EqualFold(out.Header.Get("Upgrade"), "h2c") {
+		// An actor that accepted would speak HTTP/2 with the client behind our back.
+		out.Header.Del("Upgrade")
+		out.Header.Del("Connection")
+		out.Header.Del("Http2-Settings")
+	}
+}
+
+// forwarded sets what the actor is told of the client. ReverseProxy has removed
+// Forwarded and the usual three from h.
+func (x *exchange) forwarded(h http.Header) {
+	in := x.in
+	proto := "http"
+	if in.TLS != nil {
+		proto = "https"
+	}
+	peer, _, err := net.SplitHostPort(in.RemoteAddr)
+	if err != nil {
+		peer = in.RemoteAddr
+	}
+	host := in.Host
+	if x.trusted {
+		if prior := in.Header["X-Forwarded-For"]; len(prior) > 0 {
+			peer = strings.Join(prior, ", ") + ", " + peer
+		}
+		if prior := in.Header.Get("X-Forwarded-Host"); prior != "" {
+			host = prior
+		}
+		if prior := in.Header.Get("X-Forwarded-Proto"); prior != "" {
+			proto = prior
+		}
+		if prior, ok := in.Header["Forwarded"]; ok {
+			h["Forwarded"] = prior
+		}
+	} else {
+		for name := range h {
+			if strings.HasPrefix(name, forwardedPrefix) {
+				delete(h, name)
+			}
+		}
+	}
+	values := [...]string{peer, host, proto} // one allocation for three headers
+	h["X-Forwarded-For"] = values[0:1:1]
+	h["X-Forwarded-Host"] = values[1:2:2]
+	h["X-Forwarded-Proto"] = values[2:3:3]
+}
+
+// modifyResponse makes the response that the client gets.
+func (x *exchange) modifyResponse(resp *http.Response) error {
+	x.trust.strip(resp.Header)
+	const buffering = "X-Accel-Buffering"
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") && resp.Header.Get(buffering) == "" {
+		resp.Header.Set(buffering, "no") // an outer nginx would hold the events back
+	}
+	return nil
+}
+
+func idempotent(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	return false
+}
