@@ -20,6 +20,8 @@ var parts = []struct {
 	measure func(*report) error
 }{
 	{"hand-off", handOff},
+	{"lot", fullLot},
+	{"warm path", warmPath},
 }
 
 func main() {
