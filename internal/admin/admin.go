@@ -1,0 +1,154 @@
+// Package admin shows a router to those who run it: health, metrics, a status
+// page and profiles, on an address of their own.
+//
+//	a, err := admin.New(admin.Options{})
+//	r := router.New(plane, lot, router.Options{Observe: a.Observe})
+//	a.SetRouter(r)
+//	a.SetReady(true)
+//	go http.Serve(loopbackListener, a)
+//
+// Paths:
+//
+//	/healthz       200 while the process lives
+//	/readyz        200 while it takes requests, 503 before and while it drains
+//	/metrics       Prometheus text or OpenMetrics
+//	/statusz       a page for people; ?refresh=5 loads it again every 5 s
+//	/statusz.json  the same for programs; ?after=NAME&limit=N pages through the actors
+//	/debug/pprof/  profiles of the process
+//
+// It is the only part of the program that knows a metrics SDK. Labels come
+// from closed sets or from the configuration, never from requests.
+//
+// All methods may be called from any goroutine.
+package admin
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"layover/internal/router"
+)
+
+// Options are the settings that may be left out.
+type Options struct {
+	// Public answers requests whatever host they name. Without it, only those
+	// to a loopback name or address are answered, so that a web page cannot
+	// read this one by pointing its own name at 127.0.0.1. Default: false.
+	Public bool
+	// Version is shown on the page and in layover_build_info. Default: none.
+	Version string
+}
+
+// Admin is an http.Handler. Make it with New.
+type Admin struct {
+	options Options
+	started time.Time
+	mux     *http.ServeMux
+	metrics *metrics
+	router  atomic.Pointer[router.Router]
+	phase   atomic.Int32
+}
+
+// The phases of a program's life, as /readyz tells them.
+const (
+	starting int32 = iota
+	ready
+	draining
+)
+
+// New returns an Admin that is not ready and knows no router yet.
+func New(o Options) (*Admin, error) {
+	a := &Admin{options: o, started: time.Now(), mux: http.NewServeMux()}
+	m, err := newMetrics(a)
+	if err != nil {
+		return nil, err
+	}
+	a.metrics = m
+	a.mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok") })
+	a.mux.HandleFunc("/readyz", a.readyz)
+	a.mux.Handle("/metrics", m.handler)
+	a.mux.HandleFunc("/statusz", a.statusz)
+	a.mux.HandleFunc("/statusz.css", stylesheet)
+	a.mux.HandleFunc("/statusz.json", a.statuszJSON)
+	a.mux.HandleFunc("/debug/pprof/", pprof.Index)
+	a.mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	a.mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	a.mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	a.mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	a.mux.Handle("/{$}", http.RedirectHandler("/statusz", http.StatusFound))
+	return a, nil
+}
+
+// SetRouter names the router to show.
+func (a *Admin) SetRouter(r *router.Router) { a.router.Store(r) }
+
+// SetReady says whether the program takes requests. Not ready after ready
+// means that it drains.
+func (a *Admin) SetReady(is bool) {
+	switch {
+	case is:
+		a.phase.Store(ready)
+	default:
+		a.phase.CompareAndSwap(ready, draining)
+	}
+}
+
+// Observe counts a request that has its answer. It is made for
+// router.Options.Observe, and does not block.
+func (a *Admin) Observe(rec router.Record) { a.metrics.observe(rec) }
+
+// ServeHTTP answers GET and HEAD requests that may ask.
+func (a *Admin) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	switch {
+	case req.Method != http.MethodGet && req.Method != http.MethodHead:
+		h.Set("Allow", "GET, HEAD")
+		say(w, http.StatusMethodNotAllowed, "only GET and HEAD are answered here")
+	case !a.options.Public && !loopback(req.Host):
+		say(w, http.StatusMisdirectedRequest, "only requests to localhost or a loopback address are answered here")
+	default:
+		a.mux.ServeHTTP(w, req)
+	}
+}
+
+// loopback reports whether a Host header names this machine to itself.
+func loopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback()
+}
+
+func (a *Admin) readyz(w http.ResponseWriter, _ *http.Request) {
+	if word := a.state(); word != "ready" {
+		say(w, http.StatusServiceUnavailable, word)
+		return
+	}
+	say(w, http.StatusOK, "ready")
+}
+
+func (a *Admin) state() string {
+	return [...]string{starting: "starting", ready: "ready", draining: "draining"}[a.phase.Load()]
+}
+
+func say(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	io.WriteString(w, text+"\n")
+}

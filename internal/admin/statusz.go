@@ -1,0 +1,227 @@
+package admin
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"layover/internal/router"
+)
+
+// How many actors one answer shows, at most and without a wish.
+const (
+	maxActors     = 2000
+	defaultActors = 200
+)
+
+//go:embed statusz.html statusz.css
+var files embed.FS
+
+// status is what /statusz and /statusz.json show.
+type status struct {
+	Version string    `json:"version"`
+	Now     time.Time `json:"now"`
+	Started time.Time `json:"started"`
+	State   string    `json:"state"`
+
+	Lot    lot           `json:"lot"`
+	Pools  []pool        `json:"pools"`
+	Totals router.Totals `json:"totals"`
+
+	Actors     []router.ActorSnapshot `json:"actors"` // sorted by name
+	ActorCount int                    `json:"actor_count"`
+	Next       string                 `json:"next,omitempty"` // value of after for the next page
+
+	Recent []request `json:"recent"` // newest first
+}
+
+type lot struct {
+	Active   int           `json:"active"`
+	Capacity *int          `json:"capacity"` // null: unlimited
+	Rejected uint64        `json:"rejected"`
+	Longest  time.Duration `json:"longest_ns"`
+}
+
+type pool struct {
+	Name    string   `json:"name"`
+	Workers int      `json:"workers"`
+	Used    int      `json:"used"`
+	Waiting int      `json:"waiting"`
+	Line    []waiter `json:"line"`
+}
+
+type waiter struct {
+	Band      int           `json:"band"`
+	Since     time.Time     `json:"since"` // when its oldest request began
+	InLine    time.Duration `json:"in_line_ns"`
+	Remaining time.Duration `json:"remaining_ns,omitempty"`
+	Ends      bool          `json:"ends"`
+}
+
+type request struct {
+	ID     string        `json:"id"`
+	At     time.Time     `json:"at"`
+	Method string        `json:"method"`
+	Route  string        `json:"route,omitempty"`
+	Actor  string        `json:"actor,omitempty"`
+	Band   int           `json:"band"`
+	Wake   router.Wake   `json:"wake,omitempty"`
+	Parked bool          `json:"parked"`
+	Waited time.Duration `json:"waited_ns"`
+	Reason router.Reason `json:"reason,omitempty"`
+	Status int           `json:"status"`
+	Took   time.Duration `json:"took_ns"`
+	Detail string        `json:"detail,omitempty"`
+	Ledger []phase       `json:"ledger"`
+}
+
+// phase is a line of a request's ledger; its times count from the request's
+// arrival.
+type phase struct {
+	Name    string        `json:"name"`
+	First   time.Duration `json:"first_ns"`
+	Last    time.Duration `json:"last_ns"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+}
+
+func (a *Admin) statuszJSON(w http.ResponseWriter, req *http.Request) {
+	s, err := a.status(req.URL.Query())
+	if err != nil {
+		say(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.Encode(s) // fails only if the client has left
+}
+
+// status looks at the router. query says which part of the actors is wanted.
+func (a *Admin) status(query url.Values) (*status, error) {
+	limit := defaultActors
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxActors {
+			return nil, fmt.Errorf("limit must be a number from 1 to %d", maxActors)
+		}
+		limit = n
+	}
+	s := &status{Version: a.options.Version, Now: time.Now(), Started: a.started, State: a.state(),
+		Pools: []pool{}, Actors: []router.ActorSnapshot{}, Recent: []request{}}
+	r := a.router.Load()
+	if r == nil {
+		return s, nil
+	}
+	seen := r.Snapshot()
+	s.Totals = seen.Totals
+	s.Lot = lot{Active: seen.Lot.Active, Rejected: seen.Lot.Rejected, Longest: seen.Lot.Longest}
+	if seen.Lot.Capacity >= 0 {
+		s.Lot.Capacity = &seen.Lot.Capacity
+	}
+	for _, p := range seen.Plane.Pools {
+		s.Pools = append(s.Pools, poolOf(p))
+	}
+	for _, rec := range seen.Recent {
+		s.Recent = append(s.Recent, requestOf(rec))
+	}
+	s.page(seen.Plane.Actors, query.Get("after"), limit)
+	return s, nil
+}
+
+func (s *status) page(actors []router.ActorSnapshot, after string, limit int) {
+	s.ActorCount = len(actors)
+	for _, actor := range actors {
+		if actor.Name <= after {
+			continue
+		}
+		if len(s.Actors) == limit {
+			s.Next = s.Actors[limit-1].Name
+			return
+		}
+		s.Actors = append(s.Actors, actor)
+	}
+}
+
+func poolOf(p router.PoolSnapshot) pool {
+	out := pool{Name: p.Name, Workers: p.Workers, Used: p.Used, Waiting: p.Waiting, Line: []waiter{}}
+	for _, w := range p.Line {
+		out.Line = append(out.Line, waiter{Band: w.Claim.Priority, Since: w.Claim.Since, InLine: w.Age, Remaining: w.Remaining, Ends: w.Ends})
+	}
+	return out
+}
+
+func requestOf(rec router.Record) request {
+	out := request{ID: rec.ID, At: rec.At, Method: rec.Method, Route: rec.Route, Actor: rec.Actor, Band: rec.Band, Wake: rec.Wake,
+		Parked: rec.Parked, Waited: rec.Waited, Reason: rec.Reason, Status: rec.Status, Took: rec.Took, Detail: rec.Detail, Ledger: []phase{}}
+	ledger := rec.Budget.Ledger()
+	offset := time.Duration(0)
+	if !ledger.Start.IsZero() {
+		offset = ledger.Start.Sub(rec.At)
+	}
+	for _, e := range ledger.Phases {
+		if e.Depth == 0 {
+			out.Ledger = append(out.Ledger, phase{Name: e.Name, First: offset + e.First, Last: offset + e.Last, Elapsed: e.Elapsed})
+		}
+	}
+	return out
+}
+
+var page = template.Must(template.New("statusz.html").Funcs(template.FuncMap{
+	"short":   short,
+	"ago":     func(now, t time.Time) string { return short(now.Sub(t)) },
+	"clock":   func(t time.Time) string { return t.Format("15:04:05.000") },
+	"percent": percent,
+	"never":   time.Time.IsZero,
+}).ParseFS(files, "statusz.html"))
+
+// percent returns where d lies in whole, from 0 to 100, for the waterfalls.
+func percent(d, whole time.Duration) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return math.Round(1000*min(max(float64(d)/float64(whole), 0), 1)) / 10
+}
+
+// short rounds a duration to what people compare.
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}
+
+func (a *Admin) statusz(w http.ResponseWriter, req *http.Request) {
+	query := req.URL.Query()
+	s, err := a.status(query)
+	if err != nil {
+		say(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	refresh, _ := strconv.Atoi(query.Get("refresh"))
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	page.Execute(w, struct { // fails only if the client has left
+		*status
+		Refresh int
+	}{s, min(max(refresh, 0), 3600)})
+}
+
+func stylesheet(w http.ResponseWriter, _ *http.Request) {
+	css, err := files.ReadFile("statusz.css")
+	if err != nil {
+		say(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "text/css; charset=utf-8")
+	w.Write(css)
+}
