@@ -73,21 +73,20 @@ func (x *exchange) attempt(out *http.Request) (resp *http.Response, again bool, 
 		out.Header.Del("Upgrade") // HTTP/2 has no such thing
 		out.Header.Del("Connection")
 	}
-	var body *sending
 	if x.body != nil {
-		body = &sending{in: x.body}
-		out.Body = body
+		x.sending = &sending{in: x.body}
+		out.Body = x.sending
 	}
 	x.sent.connected.Store(false)
 	resp, err := x.conns.transport.RoundTrip(out)
 	if err == nil {
 		return resp, false, nil
 	}
-	whole := body == nil || body.end()
+	whole := x.sending == nil || x.sending.end()
 	switch _, undialed := errors.AsType[*dialError](err); {
 	case x.client.Err() != nil:
 		return nil, false, x.ended(err)
-	case body != nil && x.body.broken.Load():
+	case x.body != nil && x.body.broken.Load():
 		return nil, false, router.Fail(router.ClientGone, "the request's body ended early", err)
 	case undialed:
 		refusal = router.Fail(router.ActorUnreachable, "the actor takes no connections", err)
@@ -95,7 +94,7 @@ func (x *exchange) attempt(out *http.Request) (resp *http.Response, again bool, 
 	}
 	refusal = router.Fail(router.ActorFailed, "the connection to the actor broke before an answer", err)
 	unwritten := x.sent.connected.Load() && !x.sent.wrote.Load()
-	repeatable := x.sent.reused.Load() && body == nil && idempotent(x.in.Method)
+	repeatable := x.sent.reused.Load() && x.body == nil && idempotent(x.in.Method)
 	return nil, whole && (unwritten || repeatable), refusal
 }
 

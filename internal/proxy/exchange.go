@@ -19,8 +19,8 @@ import (
 
 const (
 	// maxDrain is the longest request body that is read to its end after a
-	// refusal, so that the connection can be used again. Longer ones, and those
-	// of unknown length, close the connection.
+	// refusal, so that the connection can be used again. With longer ones, and
+	// those of unknown length, it is closed.
 	maxDrain = 64 << 10
 	// lingerTimeout bounds the reading of what is left of a request's body after
 	// its answer.
@@ -59,6 +59,7 @@ type exchange struct {
 	ride        *router.Ride
 	conns       *conns   // in use by the attempt
 	body        *inbound // nil: the request has none
+	sending     *sending // body as the last attempt sees it
 	sent        progress
 
 	parked   bool
@@ -181,6 +182,12 @@ func (x *exchange) hasBody() bool {
 	return x.in.ContentLength != 0 && x.in.Body != nil && x.in.Body != http.NoBody
 }
 
+// unread reports whether the connection still has some of the request's body on
+// it, so that it cannot be used for another request.
+func (x *exchange) unread() bool {
+	return x.in.ProtoMajor == 1 && x.hasBody() && (x.body == nil || !x.body.atEnd.Load())
+}
+
 // failed is told by ReverseProxy what kept it from a response.
 func (x *exchange) failed(_ http.ResponseWriter, _ *http.Request, err error) {
 	if x.recorded { // the actor's response could not be passed on
@@ -200,14 +207,33 @@ func (x *exchange) refuse(e *router.Error) {
 	}
 	x.stopWatch() // a client that hangs up on the refusal is no news
 	x.record(answer.RowOf(e.Reason).Status, e)
+	drain := false
 	if x.hasBody() && x.in.ProtoMajor == 1 {
 		// Else net/http would read from the body before it sends the answer.
 		http.NewResponseController(x.w).EnableFullDuplex()
-		if x.in.ContentLength < 0 || x.in.ContentLength > maxDrain {
+		length := x.in.ContentLength
+		drain = x.body == nil && 0 < length && length <= maxDrain && x.in.Header.Get("Expect") == ""
+		if !drain {
 			x.w.Header().Set("Connection", "close")
 		}
 	}
 	answer.Write(x.w, x.in, e, x.id)
+	if drain {
+		x.drain()
+	}
+}
+
+// drain reads the request's body, now that its answer is on its way. That is
+// not left to net/http: in full duplex its own draining ends in a panic
+// (golang/go#68560), and it would take what it could not read in time for the
+// next request.
+func (x *exchange) drain() {
+	rc := http.NewResponseController(x.w)
+	rc.Flush()
+	rc.SetReadDeadline(time.Now().Add(lingerTimeout))
+	if x.in.Body.Close() != nil {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // record hands in the request's record. e is nil when the actor answered.
@@ -262,8 +288,11 @@ func (x *exchange) end() {
 		x.spend()
 		x.cancel(nil)
 	}
-	if x.in.ProtoMajor == 1 && x.hasBody() && !(x.body != nil && x.body.atEnd.Load()) {
-		http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(lingerTimeout)) // fails for tunnels, rightly
+	if x.sending != nil {
+		x.sending.end()
+	}
+	if x.unread() { // then the connection is about to be closed, or drained already
+		http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(lingerTimeout))
 	}
 }
 

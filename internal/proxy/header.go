@@ -195,6 +195,9 @@ func (x *exchange) modifyResponse(resp *http.Response) error {
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") && resp.Header.Get(buffering) == "" {
 		resp.Header.Set(buffering, "no") // an outer nginx would hold the events back
 	}
+	if resp.StatusCode != http.StatusSwitchingProtocols && x.unread() {
+		resp.Header.Set("Connection", "close") // the actor answered without waiting for the whole body
+	}
 	return nil
 }
 
