@@ -22,9 +22,16 @@ var parts = []struct {
 	{"hand-off", handOff},
 	{"lot", fullLot},
 	{"warm path", warmPath},
+	{"wake-up", wakeUp},
+	{"parked", park},
+	{"upload", upload},
 }
 
 func main() {
+	if delay := os.Getenv(actorEnv); delay != "" {
+		actAsActor(delay)
+		return
+	}
 	run := flag.String("run", "", "measure only the parts whose name contains `text`")
 	flag.Parse()
 	r := &report{out: os.Stdout}

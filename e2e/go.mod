@@ -1,0 +1,3 @@
+module layover/e2e
+
+go 1.26.0
