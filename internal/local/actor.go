@@ -1,0 +1,363 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"layover/internal/router"
+	"layover/turnstile"
+)
+
+// An actor's states and what moves it between them. All of it happens under
+// Plane.mu and in this file.
+//
+//	          begin                awaken
+//	asleep ──────────▶ waking ──────────────▶ awake
+//	   ▲                  │ fail, dismiss       │ dismiss, crash
+//	   │                  ▼                     ▼
+//	   └──── end ──── going to sleep ◀──────────┘
+//
+// "failed" is asleep with a retryAt that lies ahead. In numbers:
+//
+//	life != nil     <=> state != asleep: each life holds one pass of its pool
+//	going to sleep  =>  draining (requests with it) or stopping (none, or the process is given up)
+//	pool.draining   =   lives of the pool that are draining
+//	pool.stopping   =   lives of the pool that are stopping: workers on their way back
+type actor struct {
+	name     string
+	def      Actor // what its next life will be
+	template bool  // made by a request, to be forgotten
+	removed  bool  // no longer in the configuration
+
+	state    router.State // never Failed
+	since    time.Time    // when state began
+	life     *life        // nil while asleep
+	wanted   int          // requests that want it and are not with it
+	lastUsed time.Time    // when a request last left it
+	places   map[*turnstile.Place]struct{}
+
+	wakes     uint64
+	lastWake  time.Duration
+	failures  int       // starts that failed in a row
+	retryAt   time.Time // no start before; zero: none failed
+	lastError string
+	lastWords []string // what it printed before that
+
+	alarm   *time.Timer
+	alarmAt time.Time // when alarm rings; zero: it is not set
+}
+
+// life is one wake-up of an actor, from the worker it took to its confirmed
+// exit. What is not said to be fixed is guarded by Plane.mu.
+type life struct {
+	number  uint64         // fixed
+	pool    *pool          // fixed
+	pass    turnstile.Pass // fixed
+	began   time.Time      // fixed
+	decided chan struct{}  // fixed; closed when it is awake or never will be
+	gone    chan struct{}  // fixed; closed when nothing of it is left
+	dismiss context.CancelCauseFunc
+
+	program  program // nil until it runs
+	target   router.Target
+	awakeAt  time.Time
+	err      *router.Error // why it was never awake; nil also when it was dismissed before that
+	inFlight int           // requests that are with it
+	served   bool          // one was
+	stopping bool
+	why      error // why it goes to sleep
+}
+
+// Why a life ends.
+var (
+	errIdle     = errors.New("idle")
+	errEvicted  = errors.New("its worker is wanted")
+	errMaxHold  = errors.New("awake for max_hold while its worker is wanted")
+	errChanged  = errors.New("its definition changed")
+	errRemoved  = errors.New("it was removed from the configuration")
+	errAsked    = errors.New("asked to sleep")
+	errShutdown = errors.New("the router shuts down")
+	errCrashed  = errors.New("it exited by itself")
+	errFailed   = errors.New("its start failed")
+)
+
+// errNotReady is the cause of a start that took too long.
+type errNotReady struct{ after time.Duration }
+
+func (e errNotReady) Error() string { return fmt.Sprintf("not ready after %v", e.after) }
+
+// The back-off after failed starts in a row: doubling from shortest to longest.
+const (
+	shortestBackoff = time.Second
+	longestBackoff  = time.Minute
+)
+
+func backoff(failures int) time.Duration {
+	if failures > 6 {
+		return longestBackoff
+	}
+	return min(shortestBackoff<<(failures-1), longestBackoff)
+}
+
+func (a *actor) enterLocked(s router.State) { a.state, a.since = s, time.Now() }
+
+// idleLocked reports whether a is awake for nobody.
+func (a *actor) idleLocked() bool {
+	return a.state == router.Awake && a.wanted == 0 && a.life.inFlight == 0
+}
+
+// idleSinceLocked is when an idle actor became so.
+func (a *actor) idleSinceLocked() time.Time {
+	if a.lastUsed.After(a.life.awakeAt) {
+		return a.lastUsed
+	}
+	return a.life.awakeAt
+}
+
+// beginLocked gives a, which is asleep, a life that holds pass.
+func (p *Plane) beginLocked(a *actor, pl *pool, pass turnstile.Pass) *life {
+	ctx, dismiss := context.WithCancelCause(context.Background())
+	p.wakes++
+	l := &life{
+		number: p.wakes, pool: pl, pass: pass, began: time.Now(),
+		decided: make(chan struct{}), gone: make(chan struct{}), dismiss: dismiss,
+	}
+	a.wakes++
+	a.life = l
+	a.enterLocked(router.Waking)
+	p.lives.Add(1)
+	go p.live(ctx, a, l, job{Actor: a.def, wake: l.number}) // Stop waits for it
+	return l
+}
+
+// live carries a life through. ctx ends when it is dismissed.
+func (p *Plane) live(ctx context.Context, a *actor, l *life, j job) {
+	defer p.lives.Done()
+	program, err := p.host.start(j)
+	if err == nil {
+		p.mu.Lock()
+		l.program = program
+		p.mu.Unlock()
+		ceiling, cancel := context.WithTimeoutCause(ctx, j.StartTimeout, errNotReady{j.StartTimeout})
+		err = program.ready(ceiling)
+		cancel()
+	}
+	if err == nil {
+		p.awaken(a, l)
+		p.logAwake(a.name, l)
+		select {
+		case <-program.exited():
+			p.crash(a, l)
+		case <-ctx.Done():
+		}
+	} else {
+		p.fail(a, l, err)
+		p.logFailed(a.name, l)
+	}
+	if program != nil {
+		patience, cancel := p.patience(a, l)
+		program.stop(patience)
+		cancel()
+	}
+	p.end(a, l)
+}
+
+// awaken: waking to awake, unless it was dismissed meanwhile.
+func (p *Plane) awaken(a *actor, l *life) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.stopping {
+		return
+	}
+	l.target = router.Target{Addr: l.program.addr(), Protocol: a.def.Protocol, Wake: l.number}
+	l.awakeAt = time.Now()
+	a.lastWake = l.awakeAt.Sub(l.began)
+	a.enterLocked(router.Awake)
+	l.pool.awake[a] = struct{}{}
+	close(l.decided)
+	p.settleLocked(a)
+}
+
+// fail: waking to going to sleep, with a back-off for the next start.
+func (p *Plane) fail(a *actor, l *life, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.stopping { // dismissed: its end is not its fault
+		return
+	}
+	l.err = router.Fail(router.StartFailed, "the actor did not start: "+err.Error(), err)
+	if l.program != nil {
+		l.err.Output = l.program.output(shownLines)
+	}
+	p.backOffLocked(a, l, l.err.Detail)
+	l.err.RetryAfter = backoff(a.failures)
+	p.stopLocked(a, l, errFailed)
+}
+
+// crash: awake or draining to stopping, because the program exited.
+func (p *Plane) crash(a *actor, l *life) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.stopping {
+		return
+	}
+	if !l.served { // it was ready and of no use: as bad as a failed start, or it would be started for ever
+		p.backOffLocked(a, l, "the actor exited before it served a request: "+l.program.how())
+	} else {
+		a.lastError, a.lastWords = "the actor exited: "+l.program.how(), l.program.output(shownLines)
+	}
+	p.stopLocked(a, l, errCrashed)
+}
+
+func (p *Plane) backOffLocked(a *actor, l *life, what string) {
+	a.failures++
+	a.retryAt = time.Now().Add(backoff(a.failures))
+	a.lastError = what
+	if l.program != nil {
+		a.lastWords = l.program.output(shownLines)
+	}
+}
+
+// dismissLocked: waking or awake to going to sleep. An awake actor finishes
+// the requests that are with it first, whoever else wants it.
+func (p *Plane) dismissLocked(a *actor, why error) {
+	l := a.life
+	if l == nil || a.state == router.GoingToSleep {
+		return
+	}
+	if a.state == router.Waking || l.inFlight == 0 {
+		p.stopLocked(a, l, why)
+		return
+	}
+	l.why = why
+	delete(l.pool.awake, a)
+	l.pool.draining++
+	a.enterLocked(router.GoingToSleep)
+}
+
+// stopLocked: whatever it was to stopping, whoever is with it.
+func (p *Plane) stopLocked(a *actor, l *life, why error) {
+	if l.stopping {
+		return
+	}
+	switch a.state {
+	case router.Waking:
+		close(l.decided)
+	case router.GoingToSleep:
+		l.pool.draining--
+		if why == nil {
+			why = l.why
+		}
+	}
+	delete(l.pool.awake, a)
+	l.pool.stopping++
+	l.stopping, l.why = true, why
+	if a.state != router.GoingToSleep {
+		a.enterLocked(router.GoingToSleep)
+	}
+	if why != errFailed && (why != errCrashed || l.served) {
+		a.failures, a.retryAt = 0, time.Time{}
+	}
+	l.dismiss(why)
+}
+
+// drainedLocked: draining to stopping, when the last request has left.
+func (p *Plane) drainedLocked(a *actor, l *life) {
+	if a.life == l && a.state == router.GoingToSleep && !l.stopping && l.inFlight == 0 {
+		p.stopLocked(a, l, nil)
+	}
+}
+
+// patience is how long a's program may take to end by itself.
+func (p *Plane) patience(a *actor, l *life) (context.Context, context.CancelFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	grace := a.def.Grace
+	if l.why == errCrashed || l.err != nil && errors.Is(l.err.Err, errExited) {
+		grace = 0 // what its main process left behind serves nobody
+	}
+	return context.WithTimeout(p.patient, grace)
+}
+
+// end: going to sleep to asleep. The worker goes to whoever is next in line.
+func (p *Plane) end(a *actor, l *life) {
+	p.mu.Lock()
+	a.life = nil
+	a.enterLocked(router.Asleep)
+	l.pool.stopping--
+	l.pass.Return()
+	close(l.gone)
+	p.forgetLocked(a)
+	p.mu.Unlock()
+	p.log.Info("actor asleep", "actor", a.name, "wake", l.number, "why", l.why)
+}
+
+// settleLocked sees to an actor that is awake and may have become idle: its
+// worker may be wanted, or it may have been idle for long enough.
+func (p *Plane) settleLocked(a *actor) {
+	if a.state != router.Awake {
+		return
+	}
+	p.evictLocked(a.life.pool)
+	if a.def.Idle == 0 || !a.idleLocked() {
+		return
+	}
+	at := later(a.idleSinceLocked().Add(a.def.Idle), a.life.awakeAt.Add(a.def.MinAwake))
+	if !at.After(time.Now()) {
+		p.dismissLocked(a, errIdle)
+		return
+	}
+	p.alarmLocked(a, at)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// alarmLocked has a looked at again at the given time or earlier: an alarm
+// that rings too early sets itself again, which is cheaper than to set it anew
+// with every request.
+func (p *Plane) alarmLocked(a *actor, at time.Time) {
+	if !a.alarmAt.IsZero() && !at.Before(a.alarmAt) {
+		return
+	}
+	a.alarmAt = at
+	in := at.Sub(time.Now())
+	if a.alarm == nil {
+		a.alarm = time.AfterFunc(in, func() { p.ring(a) })
+		return
+	}
+	a.alarm.Reset(in)
+}
+
+func (p *Plane) ring(a *actor) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a.alarmAt = time.Time{}
+	p.settleLocked(a)
+	p.forgetLocked(a)
+}
+
+// forgetLocked drops an actor that a request made, or that was removed, once
+// nothing is left of it that matters: no life, nobody who wants it, and no
+// back-off that the next start has to know of.
+func (p *Plane) forgetLocked(a *actor) {
+	if !a.template && !a.removed || a.life != nil || a.wanted > 0 || len(a.places) > 0 || p.actors[a.name] != a {
+		return
+	}
+	if !a.retryAt.IsZero() && !a.removed {
+		if until := a.retryAt.Add(backoff(a.failures)); until.After(time.Now()) {
+			p.alarmLocked(a, until)
+			return
+		}
+	}
+	if a.alarm != nil {
+		a.alarm.Stop()
+	}
+	delete(p.actors, a.name)
+}

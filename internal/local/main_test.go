@@ -1,0 +1,196 @@
+//go:build unix
+
+package local
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// actAs makes the test binary one of the programs that the tests run as actors.
+const actAs = "ACT_AS"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(actAs); what != "" {
+		act(what)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// act is the main function of an actor. What it needs beyond its name is in
+// the environment.
+func act(what string) {
+	port := os.Getenv("PORT")
+	switch what {
+	case "server":
+		serve(listen(port))
+	case "slow server": // listens after DELAY
+		delay, _ := time.ParseDuration(os.Getenv("DELAY"))
+		<-time.After(delay)
+		serve(listen(port))
+	case "deaf server": // ignores TERM
+		signal.Ignore(syscall.SIGTERM)
+		serve(listen(port))
+	case "polite server": // says goodbye on TERM
+		term := make(chan os.Signal, 1)
+		signal.Notify(term, syscall.SIGTERM)
+		l := listen(port)
+		go func() {
+			<-term
+			fmt.Println("goodbye")
+			os.Exit(0)
+		}()
+		serve(l)
+	case "quitter":
+		fmt.Println("the last words")
+		fmt.Fprintln(os.Stderr, "boom")
+		os.Exit(3)
+	case "flash": // ready, and gone at once
+		l := listen(port)
+		c, err := l.Accept()
+		if err == nil {
+			c.Close()
+		}
+		os.Exit(4)
+	case "mute": // never listens
+		fmt.Println("thinking")
+		select {}
+	case "unhealthy": // answers 503 until NOT_BEFORE requests came
+		left, _ := strconv.Atoi(os.Getenv("REFUSALS"))
+		http.Serve(listen(port), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if left--; left >= 0 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}))
+	case "notifier": // listens, and says so when it gets USR1
+		usr1 := make(chan os.Signal, 1)
+		signal.Notify(usr1, syscall.SIGUSR1)
+		l := listen(port)
+		go func() {
+			fmt.Println("listening")
+			<-usr1
+			tell("STATUS=warm\nREADY=1\n")
+		}()
+		serve(l)
+	case "heir": // serves the socket that it was given
+		if os.Getenv("LISTEN_FDS") != "1" || os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
+			fmt.Println("LISTEN_FDS", os.Getenv("LISTEN_FDS"), "LISTEN_PID", os.Getenv("LISTEN_PID"), "pid", os.Getpid())
+			os.Exit(5)
+		}
+		l, err := net.FileListener(os.NewFile(3, "inherited"))
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(5)
+		}
+		serve(l)
+	case "parent": // a fork in the same group serves; exits when it gets USR1
+		usr1 := make(chan os.Signal, 1)
+		signal.Notify(usr1, syscall.SIGUSR1)
+		fork("server", nil)
+		<-usr1
+	case "daemon": // serves, and leaves a process in a session of its own
+		fork("deaf server", &syscall.SysProcAttr{Setsid: true}, "PORT=0")
+		serve(listen(port))
+	case "bigmouth": // prints a lot before it listens
+		line := strings.Repeat("x", 5000)
+		for i := range 2000 {
+			fmt.Println(i, line)
+		}
+		serve(listen(port))
+	default:
+		fmt.Println("no such actor:", what)
+		os.Exit(2)
+	}
+}
+
+func listen(port string) net.Listener {
+	l, err := net.Listen("tcp4", "127.0.0.1:"+port)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	return l
+}
+
+// serve answers / with the process's number, and /hang not at all.
+func serve(l net.Listener) {
+	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, os.Getpid()) })
+	http.HandleFunc("/hang", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	http.HandleFunc("/env", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, strings.Join(os.Environ(), "\n"))
+	})
+	http.HandleFunc("/files", func(w http.ResponseWriter, r *http.Request) {
+		files, _ := filepath.Glob("/proc/self/fd/*")
+		for _, file := range files {
+			link, _ := os.Readlink(file)
+			fmt.Fprintln(w, filepath.Base(file), link)
+		}
+	})
+	http.HandleFunc("/id", func(w http.ResponseWriter, r *http.Request) {
+		dir, _ := os.Getwd()
+		fmt.Fprintln(w, os.Getuid(), os.Getgid(), dir)
+	})
+	http.Serve(l, nil)
+}
+
+func tell(message string) {
+	c, err := net.Dial("unixgram", os.Getenv("NOTIFY_SOCKET"))
+	if err == nil {
+		_, err = io.WriteString(c, message)
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+func fork(what string, attr *syscall.SysProcAttr, env ...string) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), actAs+"="+what), env...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = attr
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("forked", cmd.Process.Pid)
+}
+
+// acting returns an actor that runs act(what).
+func acting(name, what string, env ...string) Actor {
+	return Actor{
+		Name: name, Pool: "pool", Command: []string{os.Args[0]}, Env: append([]string{actAs + "=" + what}, env...),
+		StartTimeout: 20 * time.Second, Grace: 5 * time.Second,
+	}
+}
+
+func mustPlane(t *testing.T, workers int, actors ...Actor) *Plane {
+	t.Helper()
+	p, err := New(Config{State: t.TempDir(), Pools: []Pool{{Name: "pool", Workers: workers}}, Actors: actors}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}

@@ -1,0 +1,298 @@
+package local
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func processAttributes(cred *userCredential) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if cred != nil {
+		attr.Credential = &cred.ids
+	}
+	return attr
+}
+
+// notifyName is an abstract socket: it needs no folder that another user can
+// reach, and nothing of it is left behind.
+func notifyName() (string, error) { return "@layover-" + rand.Text(), nil }
+
+// backlog is how many connections wait at l to be taken.
+func backlog(l *net.TCPListener) (n int, err error) {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	ctlErr := raw.Control(func(fd uintptr) {
+		var info *unix.TCPInfo
+		if info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+			n = int(info.Unacked) // of a listening socket: its backlog
+		}
+	})
+	if ctlErr != nil {
+		return 0, ctlErr
+	}
+	return n, err
+}
+
+func firstEphemeralPort() int {
+	text, _ := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\t")
+	n, _ := strconv.Atoi(first)
+	return n
+}
+
+// stat is what /proc/PID/stat says of a process.
+type stat struct {
+	state      byte
+	ppid, pgrp int
+	started    string // in clock ticks since the boot
+}
+
+func (s stat) dead() bool { return s.state == 'Z' || s.state == 'X' || s.state == 0 }
+
+// statOf returns the zero stat for a process that is not there.
+func statOf(pid int) (s stat) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return s
+	}
+	// The name, in parentheses, may hold anything; the third field follows the last one.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 20 {
+		return s
+	}
+	s.state = fields[0][0]
+	s.ppid, _ = strconv.Atoi(fields[1])
+	s.pgrp, _ = strconv.Atoi(fields[2])
+	s.started = fields[19]
+	return s
+}
+
+// identity tells a process from a later one of the same number: when it
+// started and in which boot; empty if it is not there.
+func identity(pid int) string {
+	started := statOf(pid).started
+	if started == "" {
+		return ""
+	}
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return started + "@" + strings.TrimSpace(string(boot))
+}
+
+// marked reports whether pid has an environment entry that begins with marker.
+func marked(pid int, marker string) bool {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return err == nil && (bytes.HasPrefix(env, []byte(marker)) || bytes.Contains(env, []byte("\x00"+marker)))
+}
+
+func isOf(pid, pgid int, marker string) bool {
+	s := statOf(pid)
+	return !s.dead() && (pgid > 0 && s.pgrp == pgid || marked(pid, marker))
+}
+
+// left returns the processes that belong to pr, whose main process is gone. It
+// looks among the router's descendants: what loses its parent becomes the
+// router's child (see startReaper), so nothing gets out of there.
+func (h *osHost) left(pr *process) (pids []int) {
+	all, ok := h.descendants(os.Getpid(), pr.pid())
+	if !ok {
+		all = everyProcess()
+	}
+	for _, pid := range all {
+		s := statOf(pid)
+		switch {
+		case pid == pr.pid():
+		case s.dead():
+			if s.pgrp == pr.pid() && s.ppid == os.Getpid() {
+				syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+			}
+		case s.pgrp == pr.pid() || marked(pid, pr.marker+"\x00"):
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// descendants returns the processes below pid, but for those below other
+// actors' main processes; false if this kernel does not tell.
+func (h *osHost) descendants(pid, main int) (pids []int, ok bool) {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, pid != os.Getpid() // it is gone
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
+		if err != nil && pid == os.Getpid() && !taskGone(err) {
+			return nil, false
+		}
+		for _, field := range strings.Fields(string(text)) {
+			child, _ := strconv.Atoi(field)
+			if child != main && h.isProc(child) {
+				continue
+			}
+			below, _ := h.descendants(child, main)
+			pids = append(append(pids, child), below...)
+		}
+	}
+	return pids, true
+}
+
+// taskGone reports whether err says that a thread ended, rather than that the
+// kernel has no such file.
+func taskGone(err error) bool {
+	if os.IsNotExist(err) {
+		_, err = os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+		return err == nil
+	}
+	return true
+}
+
+func everyProcess() (pids []int) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// signal sends s to pid if it is of pr. The process is looked at only after it
+// is held by a descriptor, so that the signal reaches no other one of the same
+// number.
+func (h *osHost) signal(pr *process, pid int, s syscall.Signal) {
+	signalIf(pid, s, func() bool { return isOf(pid, pr.pid(), pr.marker+"\x00") })
+}
+
+func signalIf(pid int, s syscall.Signal, right func() bool) {
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return
+	}
+	defer process.Release()
+	if right() {
+		process.Signal(s)
+	}
+}
+
+// checkOwner returns an error if a process that is not of pr listens at its
+// port. A listener whose process cannot be found out is taken for pr's: the
+// port was free before the start.
+func (h *osHost) checkOwner(pr *process) error {
+	sockets := listeners(pr.port)
+	if len(sockets) == 0 || hasSocket(pr.pid(), sockets) {
+		return nil
+	}
+	stranger := 0
+	for _, pid := range everyProcess() {
+		if !hasSocket(pid, sockets) {
+			continue
+		}
+		if isOf(pid, pr.pid(), pr.marker+"\x00") {
+			return nil
+		}
+		stranger = pid
+	}
+	if stranger == 0 {
+		return nil
+	}
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", stranger))
+	return fmt.Errorf("port %d is taken: process %d (%s) listens there, which is not the actor's", pr.port, stranger, bytes.TrimSpace(name))
+}
+
+// listeners returns the sockets that listen at port for 127.0.0.1, as links in
+// /proc/PID/fd name them.
+func listeners(port int) (sockets []string) {
+	const listen = "0A"
+	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		text, err := os.ReadFile(table)
+		if err != nil {
+			continue
+		}
+		first := true
+		for line := range bytes.Lines(text) {
+			if first {
+				first = false
+				continue
+			}
+			// sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode
+			f := strings.Fields(string(line))
+			if len(f) < 10 {
+				continue
+			}
+			addr, hexPort, _ := strings.Cut(f[1], ":")
+			n, err := strconv.ParseUint(hexPort, 16, 16)
+			if err == nil && int(n) == port && f[3] == listen && takesLoopback(addr) {
+				sockets = append(sockets, "socket:["+f[9]+"]")
+			}
+		}
+	}
+	return sockets
+}
+
+// takesLoopback reports whether a listener at addr, in the kernel's notation of
+// 4-byte words in the machine's order, takes connections to 127.0.0.1.
+func takesLoopback(addr string) bool {
+	if strings.Trim(addr, "0") == "" {
+		return true
+	}
+	v4 := addr[max(0, len(addr)-8):]
+	if rest := addr[:len(addr)-len(v4)]; rest != "" && rest != "0000000000000000FFFF0000" && rest != "00000000000000000000FFFF" {
+		return false
+	}
+	return v4 == "0100007F" || v4 == "7F000001"
+}
+
+// hasSocket reports whether pid has one of sockets open.
+func hasSocket(pid int, sockets []string) bool {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	d, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	return slices.ContainsFunc(names, func(name string) bool {
+		link, err := os.Readlink(filepath.Join(dir, name))
+		return err == nil && slices.Contains(sockets, link)
+	})
+}
+
+// markedProcesses returns every process that has one of the markers.
+func markedProcesses(markers []string) (pids []int) {
+	if len(markers) == 0 {
+		return nil
+	}
+	for _, pid := range everyProcess() {
+		if slices.ContainsFunc(markers, func(m string) bool { return marked(pid, m) }) && !statOf(pid).dead() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// groupOf returns the living processes of a group.
+func groupOf(pgid int) (pids []int) {
+	for _, pid := range everyProcess() {
+		if s := statOf(pid); s.pgrp == pgid && !s.dead() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -1,0 +1,334 @@
+//go:build unix
+
+package local
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// markerKey is the variable that an actor's processes carry in their
+// environment, wherever they go: RUN/ACTOR/WAKE. A run is one plane.
+const markerKey = "LAYOVER_ACTOR"
+
+// osHost runs programs as processes of this machine.
+type osHost struct {
+	log    *slog.Logger
+	run    string
+	folder *folder
+	reaper *reaper
+	ports  ports
+
+	// starts go to one goroutine that stays on one thread: the kernel sends a
+	// child its parent's death signal when the thread that forked it ends.
+	starts chan func()
+
+	mu    sync.Mutex
+	procs map[int]*process // by pid of the main process, which os/exec waits for
+}
+
+func newHost(state string, log *slog.Logger) (host, error) {
+	h := &osHost{log: log, run: rand.Text(), starts: make(chan func()), procs: make(map[int]*process)}
+	var err error
+	if h.folder, err = openFolder(state, h.run, log); err != nil {
+		return nil, err
+	}
+	h.reaper = startReaper(h.isProc)
+	go func() { // close ends it
+		runtime.LockOSThread()
+		for start := range h.starts {
+			start()
+		}
+	}()
+	return h, nil
+}
+
+func (h *osHost) close() error {
+	close(h.starts)
+	h.reaper.stop()
+	return h.folder.close()
+}
+
+// isProc reports whether os/exec waits for pid.
+func (h *osHost) isProc(pid int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.procs[pid] != nil
+}
+
+func (h *osHost) check(a Actor) error {
+	_, err := credentials(a.User)
+	return err
+}
+
+// process is a running actor: one main process, and what it started.
+type process struct {
+	h      *osHost
+	job    job
+	marker string
+	cmd    *exec.Cmd
+	port   int
+	record string // file in the state folder
+
+	signs signs // of readiness
+	out   ring
+	pipe  *os.File      // where out comes from
+	read  chan struct{} // closed when out is complete
+
+	done chan struct{} // closed when the main process was waited for
+	exit string        // how it ended; set before done closes
+}
+
+// start implements host.
+func (h *osHost) start(j job) (program, error) {
+	port, err := h.ports.take()
+	if err != nil {
+		return nil, err
+	}
+	pr := &process{
+		h: h, job: j, port: port, marker: fmt.Sprintf("%s=%s/%s/%d", markerKey, h.run, j.Name, j.wake),
+		read: make(chan struct{}), done: make(chan struct{}),
+	}
+	if err := pr.launch(); err != nil {
+		pr.signs.close()
+		h.ports.release(port)
+		return nil, err
+	}
+	return pr, nil
+}
+
+func (pr *process) launch() error {
+	h := pr.h
+	cred, err := credentials(pr.job.User)
+	if err != nil {
+		return err
+	}
+	if err := pr.signs.open(pr.job.Ready.Kind, pr.addr()); err != nil {
+		return err
+	}
+	command := pr.withPort(pr.job.Command)
+	if pr.signs.listener != nil { // only the program itself knows the pid that LISTEN_PID must have
+		command = append([]string{"/bin/sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh"}, command...)
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir = pr.job.Dir
+	cmd.Env = pr.environ(cred)
+	cmd.SysProcAttr = processAttributes(cred)
+	cmd.ExtraFiles = pr.signs.files
+	ours, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	cmd.Stdout, cmd.Stderr = theirs, theirs
+	pr.cmd = cmd
+
+	started := make(chan error, 1)
+	h.starts <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
+		ours.Close()
+		return err
+	}
+	h.mu.Lock()
+	h.procs[pr.pid()] = pr
+	h.mu.Unlock()
+	pr.pipe = ours
+	pr.signs.started()
+	go pr.drain() // stop waits for it
+	go pr.wait()  // and for it
+	pr.record, err = h.folder.write(pr)
+	if err != nil { // it runs, and the marker finds it as well
+		h.log.Warn("cannot note a started actor", "actor", pr.job.Name, "err", err)
+	}
+	return nil
+}
+
+// drain keeps what the program prints, as fast as it comes: a program is never
+// held up by its output.
+func (pr *process) drain() {
+	defer close(pr.read)
+	defer pr.pipe.Close()
+	io.Copy(&pr.out, pr.pipe) // the end, or outputGrace
+}
+
+// finishOutput waits until all output is kept, once nothing of the program is
+// left that could write. A process that got away may still hold the pipe, so
+// that there is no end to be seen.
+func (pr *process) finishOutput() {
+	pr.pipe.SetReadDeadline(time.Now().Add(outputGrace))
+	<-pr.read
+}
+
+const outputGrace = 250 * time.Millisecond
+
+func (pr *process) wait() {
+	err := pr.cmd.Wait()
+	pr.exit = "exit status 0"
+	if err != nil {
+		pr.exit = err.Error()
+	}
+	close(pr.done)
+}
+
+// environ is the router's environment, less what was meant for the router
+// alone, and what the actor needs to know.
+func (pr *process) environ(cred *userCredential) []string {
+	env := slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		key, _, _ := strings.Cut(kv, "=")
+		return key == "NOTIFY_SOCKET" || key == "PORT" || strings.HasPrefix(key, "LISTEN_") ||
+			strings.HasPrefix(key, "WATCHDOG_") || strings.HasPrefix(key, "LAYOVER_")
+	})
+	if cred != nil {
+		env = append(env, "HOME="+cred.home, "USER="+cred.name, "LOGNAME="+cred.name)
+	}
+	env = append(env, pr.withPort(pr.job.Env)...)
+	env = append(env, pr.marker, "PORT="+strconv.Itoa(pr.port))
+	return append(env, pr.signs.env...)
+}
+
+func (pr *process) withPort(texts []string) []string {
+	return replaced(texts, strings.NewReplacer("{port}", strconv.Itoa(pr.port)))
+}
+
+func (pr *process) addr() string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(pr.port))
+}
+func (pr *process) pid() int                { return pr.cmd.Process.Pid }
+func (pr *process) exited() <-chan struct{} { return pr.done }
+func (pr *process) how() string             { <-pr.done; return pr.exit }
+func (pr *process) output(n int) []string   { return pr.out.tail(n) }
+
+// stop implements program. As long as the main process runs, signals go to its
+// group. Once it has been waited for, its number may be another group's at any
+// time, so from then on each process that is left is looked up and signalled
+// by itself.
+func (pr *process) stop(patience context.Context) {
+	h := pr.h
+	signal := func(s syscall.Signal) {
+		select {
+		case <-pr.done:
+		default:
+			syscall.Kill(-pr.pid(), s)
+		}
+	}
+	if patience.Err() == nil {
+		signal(syscall.SIGTERM)
+		select {
+		case <-pr.done:
+		case <-patience.Done():
+		}
+	}
+	if patience.Err() != nil {
+		signal(syscall.SIGKILL)
+		<-pr.done
+	}
+	pr.endRest(patience)
+
+	pr.finishOutput()
+	pr.signs.close()
+	h.folder.remove(pr.record)
+	h.mu.Lock()
+	delete(h.procs, pr.pid())
+	h.mu.Unlock()
+	h.ports.release(pr.port)
+}
+
+// endRest ends what the main process left behind, and returns when there is
+// nothing.
+func (pr *process) endRest(patience context.Context) {
+	began := time.Now()
+	asked := make(map[int]bool)
+	for {
+		left := pr.h.left(pr)
+		if len(left) == 0 {
+			return
+		}
+		for _, pid := range left {
+			switch {
+			case patience.Err() != nil:
+				pr.h.signal(pr, pid, syscall.SIGKILL)
+			case !asked[pid]:
+				asked[pid] = true
+				pr.h.signal(pr, pid, syscall.SIGTERM)
+			}
+		}
+		if patience.Err() == nil {
+			pause(patience, time.Since(began))
+		} else {
+			pause(context.Background(), time.Since(began))
+		}
+	}
+}
+
+// pause waits for a 64th of the time that something has taken so far, at least
+// 1 ms and at most 25 ms: the step of everything that can only be found out by
+// looking.
+func pause(ctx context.Context, elapsed time.Duration) {
+	t := time.NewTimer(min(max(elapsed/64, time.Millisecond), 25*time.Millisecond))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// userCredential is who a program runs as.
+type userCredential struct {
+	name, home string
+	ids        syscall.Credential
+}
+
+// credentials looks a user up by name or number; nil: the router's own.
+func credentials(who string) (*userCredential, error) {
+	if who == "" {
+		return nil, nil
+	}
+	u, err := user.Lookup(who)
+	if err != nil {
+		byID, idErr := user.LookupId(who)
+		if idErr != nil {
+			return nil, fmt.Errorf("user %q: %w: use a user of this machine", who, err)
+		}
+		u = byID
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("user %q has no numeric id: %w", who, err)
+	}
+	if int(uid) == os.Geteuid() {
+		return nil, nil
+	}
+	if os.Geteuid() != 0 {
+		return nil, fmt.Errorf("cannot run as user %q: the router runs as user %d: run the router as root, or leave user out", who, os.Geteuid())
+	}
+	c := &userCredential{name: u.Username, home: u.HomeDir, ids: syscall.Credential{Uid: uint32(uid)}}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("user %q has no numeric group: %w", who, err)
+	}
+	c.ids.Gid = uint32(gid)
+	groups, err := u.GroupIds()
+	if err != nil {
+		return nil, fmt.Errorf("groups of user %q: %w", who, err)
+	}
+	for _, g := range groups {
+		if id, err := strconv.ParseUint(g, 10, 32); err == nil {
+			c.ids.Groups = append(c.ids.Groups, uint32(id))
+		}
+	}
+	return c, nil
+}

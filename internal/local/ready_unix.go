@@ -1,0 +1,237 @@
+//go:build unix
+
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+
+	"layover/internal/router"
+)
+
+// signs are what a program can show its readiness by. The zero value is none.
+type signs struct {
+	notify   *net.UnixConn    // NOTIFY_SOCKET
+	listener *net.TCPListener // the socket that is handed down
+	files    []*os.File       // for the program, from 3 on
+	env      []string
+}
+
+// open prepares the signs that kind needs; close must follow, also after an
+// error.
+func (s *signs) open(kind, addr string) error {
+	switch kind {
+	case ReadyNotify:
+		name, err := notifyName()
+		if err != nil {
+			return err
+		}
+		if s.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"}); err != nil {
+			return fmt.Errorf("notify socket: %w", err)
+		}
+		s.env = []string{"NOTIFY_SOCKET=" + name}
+	case ReadySocket:
+		l, err := net.Listen("tcp4", addr)
+		if err != nil {
+			return fmt.Errorf("socket to hand down: %w", err)
+		}
+		s.listener = l.(*net.TCPListener)
+		file, err := s.listener.File()
+		if err != nil {
+			return fmt.Errorf("socket to hand down: %w", err)
+		}
+		s.files = []*os.File{file}
+		s.env = []string{"LISTEN_FDS=1", "LISTEN_FDNAMES=actor"}
+	}
+	return nil
+}
+
+// started closes what only the program needs.
+func (s *signs) started() {
+	for _, f := range s.files {
+		f.Close()
+	}
+	s.files = nil
+}
+
+func (s *signs) close() {
+	s.started()
+	if s.notify != nil {
+		s.notify.Close()
+	}
+	if s.listener != nil {
+		s.listener.Close()
+	}
+}
+
+// ready implements program.
+func (pr *process) ready(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // cancel ends it
+		select {
+		case <-pr.done:
+			cancel(errExited)
+		case <-ctx.Done():
+		}
+	}()
+	last := pr.await(ctx)
+	select {
+	case <-pr.done: // it beats a probe that another one may have answered
+		pr.lastWords()
+		return fmt.Errorf("%w (%s)", errExited, pr.how())
+	default:
+	}
+	if ctx.Err() == nil {
+		return last
+	}
+	if last == nil || errors.Is(last, context.Canceled) || errors.Is(last, context.DeadlineExceeded) {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w: %w", context.Cause(ctx), last)
+}
+
+// lastWords waits until the output of an exited program is complete. What it
+// left behind and may still write is ended first.
+func (pr *process) lastWords() {
+	killed, cancel := context.WithCancel(context.Background())
+	cancel()
+	pr.endRest(killed)
+	pr.finishOutput()
+}
+
+// await returns nil when the program is ready, and otherwise what was last
+// seen of it.
+func (pr *process) await(ctx context.Context) error {
+	if pr.signs.listener != nil {
+		return pr.takesConnection(ctx)
+	}
+	if pr.signs.notify != nil {
+		if err := pr.notified(ctx); err != nil {
+			return err
+		}
+	}
+	if err := pr.connects(ctx); err != nil {
+		return err
+	}
+	if err := pr.h.checkOwner(pr); err != nil {
+		return err
+	}
+	if pr.job.Ready.Kind == ReadyHTTP {
+		return pr.answers(ctx)
+	}
+	return nil
+}
+
+// connects waits until a connection to the port can be had.
+func (pr *process) connects(ctx context.Context) error {
+	var dialer net.Dialer
+	for began := time.Now(); ; pause(ctx, time.Since(began)) {
+		c, err := dialer.DialContext(ctx, "tcp4", pr.addr())
+		if err == nil {
+			return c.Close()
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("nothing listens at %s", pr.addr())
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) {
+			return err
+		}
+	}
+}
+
+// The limit of one HTTP probe: doubled each time that it is hit, so that a slow
+// program is heard in the end and a lost answer does not take the whole start.
+const firstProbeLimit = time.Second
+
+// answers waits until GET of the path is answered with a status below 400.
+func (pr *process) answers(ctx context.Context) error {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(pr.job.Protocol == router.ProtocolH1)
+	protocols.SetUnencryptedHTTP2(pr.job.Protocol == router.ProtocolH2C)
+	transport := &http.Transport{Protocols: protocols, DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	limit := firstProbeLimit
+	var last error
+	for began := time.Now(); ctx.Err() == nil; pause(ctx, time.Since(began)) {
+		attempt, cancel := context.WithTimeout(ctx, limit)
+		status, err := pr.get(attempt, transport)
+		if err == nil && status < http.StatusBadRequest {
+			cancel()
+			return nil
+		}
+		switch {
+		case err == nil:
+			last = fmt.Errorf("GET %s is answered with status %d", pr.job.Ready.Path, status)
+		case attempt.Err() != nil:
+			limit *= 2
+			last = fmt.Errorf("GET %s is not answered", pr.job.Ready.Path)
+		default:
+			last = err
+		}
+		cancel()
+	}
+	return last
+}
+
+func (pr *process) get(ctx context.Context, transport *http.Transport) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+pr.addr()+pr.job.Ready.Path, nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("User-Agent", "layover")
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// notified waits for READY=1.
+func (pr *process) notified(ctx context.Context) error {
+	conn := pr.signs.notify
+	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })()
+	buf := make([]byte, 4096)
+	for {
+		n, err := conn.Read(buf)
+		if err != nil {
+			if ctx.Err() != nil {
+				return errors.New("it did not send READY=1")
+			}
+			return fmt.Errorf("notify socket: %w", err)
+		}
+		for line := range bytes.Lines(buf[:n]) {
+			if string(bytes.TrimSpace(line)) == "READY=1" {
+				return nil
+			}
+		}
+	}
+}
+
+// takesConnection waits until the program has taken a connection from the
+// socket that it was given. From then on the socket is the program's alone, so
+// that connections fail when it exits instead of waiting for nobody.
+func (pr *process) takesConnection(ctx context.Context) error {
+	c, err := net.Dial("tcp4", pr.addr())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer pr.signs.listener.Close()
+	for began := time.Now(); ; pause(ctx, time.Since(began)) {
+		n, err := backlog(pr.signs.listener)
+		if err != nil || n == 0 {
+			return err
+		}
+		if ctx.Err() != nil {
+			return errors.New("it did not take a connection from its socket")
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"layover/internal/router"
+	"layover/turnstile"
+)
+
+// use is one request's interest in one actor.
+type use struct {
+	plane *Plane
+	actor *actor
+
+	// Guarded by plane.mu.
+	with *life // the life that the request is with; nil: it only wants the actor
+	done bool
+}
+
+// Want implements [router.Plane].
+func (p *Plane) Want(name string) (router.Use, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, err := p.actorLocked(name)
+	if err != nil {
+		return nil, err
+	}
+	a.wanted++
+	return &use{plane: p, actor: a}, nil
+}
+
+// actorLocked returns the actor called name, which a template may make.
+func (p *Plane) actorLocked(name string) (*actor, error) {
+	if p.closed {
+		return nil, router.Fail(router.PlaneUnavailable, "the router is shutting down", nil)
+	}
+	a := p.actors[name]
+	if a != nil && !a.removed {
+		return a, nil
+	}
+	def, ok := p.defs.of(name)
+	if !ok {
+		return nil, router.Fail(router.UnknownActor, "there is no actor of this name", nil)
+	}
+	// A removed actor that is still there would have been taken back by Apply.
+	a = &actor{name: name, def: def, template: true, state: router.Asleep, since: time.Now()}
+	p.actors[name] = a
+	return a, nil
+}
+
+// Awake implements [router.Use].
+func (u *use) Awake() (router.Target, bool) {
+	u.plane.mu.Lock()
+	defer u.plane.mu.Unlock()
+	return u.takeLocked()
+}
+
+// Take implements [router.Use].
+func (u *use) Take(t router.Target) bool {
+	u.plane.mu.Lock()
+	defer u.plane.mu.Unlock()
+	if u.actor.life == nil || u.actor.life.target != t {
+		return false
+	}
+	_, ok := u.takeLocked()
+	return ok
+}
+
+func (u *use) takeLocked() (router.Target, bool) {
+	a := u.actor
+	if a.state != router.Awake || u.done || u.with != nil {
+		return router.Target{}, false
+	}
+	u.with = a.life
+	u.with.inFlight++
+	u.with.served = true
+	a.wanted--
+	return u.with.target, true
+}
+
+// Done implements [router.Use].
+func (u *use) Done() {
+	p, a := u.plane, u.actor
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u.done {
+		return
+	}
+	u.done = true
+	if u.with == nil {
+		a.wanted--
+	} else {
+		u.with.inFlight--
+		a.lastUsed = time.Now()
+		p.drainedLocked(a, u.with)
+	}
+	if a.wanted > 0 || u.with != nil && u.with.inFlight > 0 {
+		return
+	}
+	p.settleLocked(a)
+	p.forgetLocked(a)
+}
+
+// Resume implements [router.Plane]. It goes round until the actor is awake: a
+// configuration that changes under a flight sends it back to the start.
+func (p *Plane) Resume(ctx context.Context, name string, f *router.Flight) (router.Target, error) {
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		a, err := p.actorLocked(name)
+		if err == nil {
+			err = a.refusedLocked()
+		}
+		if err != nil {
+			p.mu.Unlock()
+			return router.Target{}, err
+		}
+		state, l, pl := a.state, a.life, p.pools[a.def.Pool]
+		var target router.Target
+		if state == router.Awake {
+			target = l.target
+		}
+		p.mu.Unlock()
+
+		switch state {
+		case router.Awake: // since the caller looked
+			return target, nil
+		case router.GoingToSleep:
+			f.Park("going to sleep")
+			waitFor(ctx, f, l.gone)
+			continue
+		case router.Asleep:
+			if l, err = p.take(ctx, name, pl, f); err != nil {
+				return router.Target{}, err
+			}
+			if l == nil {
+				continue
+			}
+		case router.Waking: // for a flight that ended before it
+			if !f.Commit() {
+				return router.Target{}, errAbandoned
+			}
+		}
+		f.Park("starting")
+		end := f.Phase(router.PhaseWake)
+		<-l.decided // it has its own ceiling
+		end()
+		switch target, err := p.outcome(l); {
+		case err != nil:
+			return router.Target{}, err
+		case target != router.Target{}:
+			return target, nil
+		}
+		if !f.Uncommit() {
+			break
+		}
+	}
+	return router.Target{}, errAbandoned
+}
+
+// errAbandoned ends a flight that all its callers left: nobody sees it.
+var errAbandoned = router.Fail(router.ClientGone, "nobody waits for this wake-up any more", nil)
+
+// refusedLocked returns the error of a wake-up that comes too soon after a
+// failed one.
+func (a *actor) refusedLocked() error {
+	left := a.retryAt.Sub(time.Now())
+	if a.retryAt.IsZero() || left <= 0 || a.state == router.Awake {
+		return nil
+	}
+	err := router.Fail(router.BackingOff, fmt.Sprintf("%d failed starts in a row; the next one is possible in %v",
+		a.failures, left.Round(time.Millisecond)), nil)
+	err.RetryAfter, err.Output = left, a.lastWords
+	return err
+}
+
+func waitFor(ctx context.Context, f *router.Flight, gone <-chan struct{}) {
+	defer f.Phase(router.PhaseSleep)()
+	select {
+	case <-gone:
+	case <-ctx.Done():
+	}
+}
+
+// outcome is what became of a decided life: a target, an error, or neither if
+// it was dismissed while it was waking.
+func (p *Plane) outcome(l *life) (router.Target, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.err != nil {
+		return router.Target{}, l.err
+	}
+	return l.target, nil
+}
+
+// take takes a worker of pl, commits f and begins a life of the actor called
+// name with it. No life and no error: the actor is not what it was; look again.
+func (p *Plane) take(ctx context.Context, name string, pl *pool, f *router.Flight) (*life, error) {
+	place := f.Enter(pl.gate)
+	free := place.Granted()
+	pass, ok := turnstile.Pass{}, false
+	if free {
+		pass, ok = place.Wait(ctx)
+	} else {
+		pass, ok = p.standInLine(ctx, name, pl, place, f)
+	}
+	if !ok {
+		if pass.Doomed() {
+			return nil, router.Fail(router.NoWorker, "not enough time left for a worker to be of use", nil)
+		}
+		return nil, nil
+	}
+	if !f.Commit() {
+		pass.Return()
+		return nil, errAbandoned
+	}
+	p.mu.Lock()
+	a, err := p.actorLocked(name)
+	if err == nil && a.state == router.Asleep && p.pools[a.def.Pool] == pl && a.refusedLocked() == nil {
+		defer p.mu.Unlock()
+		return p.beginLocked(a, pl, pass), nil
+	}
+	p.mu.Unlock()
+	pass.Return()
+	if err == nil && !f.Uncommit() {
+		err = errAbandoned
+	}
+	return nil, err
+}
+
+// standInLine waits at place, which Apply makes it leave when it is no longer
+// the right one.
+func (p *Plane) standInLine(ctx context.Context, name string, pl *pool, place *turnstile.Place, f *router.Flight) (turnstile.Pass, bool) {
+	p.mu.Lock()
+	a, err := p.actorLocked(name)
+	if err != nil || p.pools[a.def.Pool] != pl {
+		p.mu.Unlock()
+		place.Leave()
+		return turnstile.Pass{}, false
+	}
+	if a.places == nil {
+		a.places = make(map[*turnstile.Place]struct{})
+	}
+	a.places[place] = struct{}{}
+	p.evictLocked(pl)
+	p.mu.Unlock()
+
+	f.Park("no free worker")
+	end := f.Phase(router.PhaseLine)
+	pass, ok := place.Wait(ctx)
+	end()
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(a.places, place)
+	p.forgetLocked(a)
+	return pass, ok
+}

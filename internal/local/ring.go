@@ -1,0 +1,73 @@
+package local
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+)
+
+// How much of an actor's output is kept.
+const (
+	keptLines   = 200
+	longestLine = 1 << 10
+	keptBytes   = 64 << 10
+	shownLines  = 20 // of an operator's look
+)
+
+// ring keeps the last lines of an actor's output. The zero value is empty. It
+// may be used from several goroutines.
+type ring struct {
+	mu    sync.Mutex
+	lines []string // oldest first; at most keptLines and keptBytes
+	bytes int
+	part  []byte // the line that has no end yet
+	cut   bool   // part is full: the rest of its line is dropped
+}
+
+// Write implements io.Writer; it never fails.
+func (r *ring) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for rest := p; len(rest) > 0; {
+		line, after, ended := bytes.Cut(rest, []byte("\n"))
+		room := longestLine - len(r.part)
+		if r.cut = r.cut || len(line) > room; r.cut {
+			line = line[:min(room, len(line))]
+		}
+		r.part = append(r.part, line...)
+		if ended {
+			r.endLineLocked()
+		}
+		rest = after
+	}
+	return len(p), nil
+}
+
+func (r *ring) endLineLocked() {
+	line := string(bytes.TrimSuffix(r.part, []byte("\r")))
+	if r.cut {
+		line += "…"
+	}
+	r.part, r.cut = r.part[:0], false
+	r.lines = append(r.lines, line)
+	r.bytes += len(line)
+	drop := 0
+	for len(r.lines)-drop > keptLines || r.bytes > keptBytes {
+		r.bytes -= len(r.lines[drop])
+		drop++
+	}
+	if drop > 0 { // moves at most keptLines strings: no slice that grows at one end and leaks at the other
+		r.lines = slices.Delete(r.lines, 0, drop)
+	}
+}
+
+// tail returns the last n lines, oldest first, with one that has no end yet.
+func (r *ring) tail(n int) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines := r.lines
+	if len(r.part) > 0 {
+		lines = append(slices.Clone(lines), string(r.part))
+	}
+	return slices.Clone(lines[max(0, len(lines)-n):])
+}
