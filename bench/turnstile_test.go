@@ -83,7 +83,7 @@ type load struct {
 // In the contended loads the holder yields once, so that there is a line: on a few cores, workers that never yield hardly meet.
 var loads = []load{
 	{name: "alone", size: 8, workers: 1, turns: 400_000, bound: 0.65},
-	{name: "2 goroutines, passes free", size: 8, workers: 2, turns: 400_000, bound: 1.5},
+	{name: "2 goroutines, passes free", size: 8, workers: 2, turns: 1_000_000, bound: 1.5},
 	{name: "8 passes, 256 goroutines", size: 8, workers: 256, turns: 60_000, hold: runtime.Gosched, bound: 1.0},
 	{name: "8 passes, 4096 goroutines", size: 8, workers: 4096, turns: 60_000, hold: runtime.Gosched, bound: 1.0},
 }

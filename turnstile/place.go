@@ -62,7 +62,8 @@ func (p *Place) Set(claim Claim, until time.Time) {
 	w.set(claim, until)
 	at := placeOf(claim, t.headStart)
 	at.arrival = w.arrival
-	t.line.move(w.at, at)
+	t.line.remove(w)
+	t.line.push(at, w)
 }
 
 // Wait waits for the pass, or collects the one kept for it. ok is false, and there is no pass, when ctx is done, also if a pass
@@ -108,7 +109,7 @@ func (p *Place) leave(cancelled bool) {
 	was := w.state
 	switch was {
 	case waiting:
-		t.line.remove(w.at)
+		t.line.remove(w)
 		t.openLocked()
 		wake.add(w)
 		w.state = left

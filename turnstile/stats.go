@@ -33,7 +33,7 @@ func (t *Turnstile) Stats() Stats {
 	s := Stats{
 		Size:      t.size,
 		Available: t.availableLocked(),
-		Waiting:   len(t.line),
+		Waiting:   t.line.len(),
 		Queued:    t.counts.queued,
 		Cancelled: t.counts.cancelled,
 		Doomed:    t.counts.doomed,
@@ -78,10 +78,10 @@ func (t *Turnstile) Line(max int) []Waiter {
 	}
 	at := now()
 	t.mu.Lock()
-	all := make([]seen, len(t.line))
-	for i, e := range t.line {
+	all := make([]seen, 0, t.line.len())
+	for e := range t.line.all() {
 		w := e.w
-		all[i] = seen{e.place, Waiter{Claim: w.claim, Age: at - w.entered, Remaining: w.until - at, Ends: w.ends}}
+		all = append(all, seen{e.place, Waiter{Claim: w.claim, Age: at - w.entered, Remaining: w.until - at, Ends: w.ends}})
 	}
 	t.mu.Unlock()
 	slices.SortFunc(all, func(a, b seen) int {

@@ -157,7 +157,7 @@ func (t *Turnstile) Size() int {
 func (t *Turnstile) Snapshot() (available, waiting int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.availableLocked(), len(t.line)
+	return t.availableLocked(), t.line.len()
 }
 
 func (t *Turnstile) mustBeMade() {

@@ -26,7 +26,8 @@ const (
 
 // waiter is one who is in line, or was.
 type waiter struct {
-	at    int           // index in the line while waiting
+	at    int           // index in the run or in the heap of the line, while waiting
+	inRun bool          // which of the two
 	token chan struct{} // capacity 1: a waiter is sent one token at most, so sending never blocks
 	next  *waiter       // in a chain or in the pool
 
@@ -110,7 +111,7 @@ func (t *Turnstile) admitLocked() (pass Pass, ok bool) {
 	switch {
 	case t.closed:
 		return Pass{}, true
-	case len(t.line) > 0:
+	case t.line.len() > 0:
 		return Pass{}, false
 	case t.reserve > 0:
 		return t.takeReserveLocked(), true
@@ -152,7 +153,7 @@ func (t *Turnstile) leave(w *waiter) (late bool) {
 	if w.state != waiting {
 		return true
 	}
-	t.line.remove(w.at)
+	t.line.remove(w)
 	t.counts.cancelled++
 	t.recycleLocked(w)
 	t.openLocked()

@@ -167,7 +167,7 @@ func (t *Turnstile) guardLocked() {
 
 // openLocked takes the guard off if nothing needs it any more.
 func (t *Turnstile) openLocked() {
-	if len(t.line) > 0 || t.debt > 0 || t.closed {
+	if t.line.len() > 0 || t.debt > 0 || t.closed {
 		return
 	}
 	if t.word.Load()&guard != 0 {
@@ -250,7 +250,7 @@ func (t *Turnstile) growLocked(n int) chain {
 	t.debt -= paid
 	n -= paid
 	var wake chain
-	for n > 0 && len(t.line) > 0 && !t.closed {
+	for n > 0 && t.line.len() > 0 && !t.closed {
 		n--
 		wake.append(t.settleLocked(t.newSlotLocked()))
 	}
