@@ -2,9 +2,11 @@ package answer
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,5 +178,23 @@ func TestAHeadRequestGetsTheHeaderAlone(t *testing.T) {
 	resp, body := answered(t, secret, "HEAD", http.Header{})
 	if body != "" || resp.Header.Get("Content-Length") == "0" || resp.StatusCode != 503 {
 		t.Errorf("status %d, length %s, body %q", resp.StatusCode, resp.Header.Get("Content-Length"), body)
+	}
+}
+
+// What operators read about a reason is what the table says.
+func TestOperationsDocumentsEveryReason(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[uint32]string{
+		grpcCanceled: "CANCELLED", grpcInvalidArgument: "INVALID_ARGUMENT", grpcDeadlineExceeded: "DEADLINE_EXCEEDED",
+		grpcNotFound: "NOT_FOUND", grpcPermissionDenied: "PERMISSION_DENIED", grpcInternal: "INTERNAL",
+		grpcUnavailable: "UNAVAILABLE", grpcUnauthenticated: "UNAUTHENTICATED",
+	}
+	for _, row := range Table {
+		if line := fmt.Sprintf("\n| `%s` | %d | %s |", row.Reason, row.Status, codes[row.Code]); !strings.Contains(string(doc), line) {
+			t.Errorf("docs/operations.md has no row that begins %q", line[1:])
+		}
 	}
 }
