@@ -74,7 +74,7 @@ func (x *exchange) attempt(out *http.Request) (resp *http.Response, again bool, 
 		out.Header.Del("Connection")
 	}
 	if x.body != nil {
-		x.sending = &sending{in: x.body}
+		x.sending = &sending{in: x.body, trailer: out.Trailer}
 		out.Body = x.sending
 	}
 	x.sent.connected.Store(false)

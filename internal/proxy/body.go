@@ -3,15 +3,16 @@ package proxy
 import (
 	"errors"
 	"io"
+	"net/http"
 	"sync"
 	"sync/atomic"
 )
 
-// inbound is what is known of a client's request body.
+// inbound is a client's request body and what is known of it.
 type inbound struct {
-	io.Reader
-	atEnd  atomic.Bool // read to its end
-	broken atomic.Bool // it cannot be read any further
+	request *http.Request
+	atEnd   atomic.Bool // read to its end
+	broken  atomic.Bool // it cannot be read any further
 }
 
 // sending is the request body as one attempt sees it. The Transport closes the
@@ -19,7 +20,8 @@ type inbound struct {
 // after that; so closing it does not touch the client's body, and nothing is
 // read once it is closed.
 type sending struct {
-	in *inbound
+	in      *inbound
+	trailer http.Header // of the outgoing request, with the announced names
 
 	mu      sync.Mutex
 	closed  bool
@@ -36,9 +38,12 @@ func (s *sending) Read(p []byte) (int, error) {
 	}
 	s.touched = true
 	s.mu.Unlock()
-	n, err := s.in.Read(p)
+	n, err := s.in.request.Body.Read(p)
 	switch {
 	case err == io.EOF:
+		for name := range s.trailer { // ReverseProxy cloned them too early
+			s.trailer[name] = s.in.request.Trailer[name]
+		}
 		s.in.atEnd.Store(true)
 	case err != nil:
 		s.in.broken.Store(true)

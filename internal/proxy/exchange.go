@@ -160,7 +160,7 @@ var errClientLeft = errors.New("proxy: the client closed the connection")
 // forward sends the request to the ride's target and the response back.
 func (x *exchange) forward() {
 	if x.hasBody() {
-		x.body = &inbound{Reader: x.in.Body}
+		x.body = &inbound{request: x.in}
 		// The response does not wait for the rest of the body: the actor may
 		// answer early. On HTTP/2 this is so anyway.
 		http.NewResponseController(x.w).EnableFullDuplex()

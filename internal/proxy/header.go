@@ -195,6 +195,11 @@ func (x *exchange) modifyResponse(resp *http.Response) error {
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") && resp.Header.Get(buffering) == "" {
 		resp.Header.Set(buffering, "no") // an outer nginx would hold the events back
 	}
+	if len(resp.Trailer) > 0 && x.in.ProtoMajor == 1 && x.in.Method != http.MethodHead {
+		// HTTP/1.1 has trailers only in chunked bodies; HTTP/2 has them beside a length.
+		resp.Header.Del("Content-Length")
+		resp.ContentLength = -1
+	}
 	if resp.StatusCode != http.StatusSwitchingProtocols && x.unread() {
 		resp.Header.Set("Connection", "close") // the actor answered without waiting for the whole body
 	}

@@ -25,6 +25,11 @@
 // leaves while its request body is unread, or with a pipelined request behind
 // it, is noticed only when the wait is over.
 //
+// With Expect: 100-continue nothing is asked for before there is an actor. On
+// HTTP/1.1 the actor then decides between 100 and a final answer; on HTTP/2
+// net/http hides the expectation, so the body is asked for as soon as there is
+// an actor.
+//
 // All methods may be called from any goroutine.
 package proxy
 
