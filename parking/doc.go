@@ -22,8 +22,9 @@
 //
 // Each caller waits to the end of its own context; a late joiner has its own
 // full time. The flight has no end: its context carries no deadline, no
-// cancellation and no value of any caller (see [Options]), and is cancelled
-// only when nobody is left who wants an attempt that has not begun. An attempt
+// cancellation and no value of any caller (see [Options]). While the function
+// runs it is cancelled only when nobody is left who wants an attempt that has
+// not begun; what is to outlive the function must not hang on it. An attempt
 // that was committed runs on without callers, so it needs a ceiling of its own,
 // which the flight function sets (context.WithTimeoutCause): a committed
 // attempt that hangs for ever would keep its key unreachable for ever.

@@ -13,15 +13,22 @@ var errAbandoned = errors.New("parking: every caller left")
 
 // A state is where a flight is. All changes of it are in this file.
 //
-//	                 Join               last caller leaves or is shed
-//	begin ───▶ waiting ◀──── lingering ◀──────────── waiting     (Linger > 0)
-//	            │   ▲            │  │
-//	     Commit │   │ Uncommit   │  │ Linger is over
-//	            ▼   │  Commit    │  ▼
-//	           committed ◀───────┘ abandoned ◀────── waiting     (Linger = 0)
+//	          Join                   Commit
+//	(none) ─────────▶ waiting ────────────────────▶ committed
+//	                   │   ▲  ◀────────────────────  ▲    │
+//	  last caller goes │   │ Join     Uncommit       │    │ Uncommit,
+//	                   ▼   │           Commit        │    │ nobody present
+//	                 lingering ──────────────────────┘    │
+//	                   │   ▲                              │
+//	    Linger is over │   └──────────────────────────────┘
+//	                   ▼
+//	                 abandoned
 //
-//	committed ─ Uncommit, nobody present ─▶ lingering, or abandoned if Linger is over
-//	any state ─ the flight function returns ─▶ landed
+//	any state ── the flight function returns ──▶ landed
+//
+// Callers go by leaving or by being shed. Linger counts from when the last one
+// went; when it is over by then, as it always is if it is 0, lingering is passed
+// through at once.
 //
 //	            callers   in the registry   flight's context
 //	waiting     ≥ 1       yes               live
@@ -30,8 +37,8 @@ var errAbandoned = errors.New("parking: every caller left")
 //	abandoned   0         no                cancelled
 //	landed      0         no                cancelled
 //
-// Hence at most one flight per key is committed: it is in the registry, and
-// abandoned is left only by landing.
+// Hence at most one flight per key is committed: a committed flight is in the
+// registry, and an abandoned one can only land.
 //
 // Being parked is apart from the state: set once, by Park, never unset.
 type state uint8
@@ -69,9 +76,9 @@ func (t *tower) whenIdle() <-chan struct{} {
 }
 
 // A Flight is one run of a function for all callers that want the same key, as
-// that function sees it. It is made by [Flights.Join]. Its methods may be called
-// from any goroutine, also after the function has returned, when they do
-// nothing.
+// that function sees it. It is made by [Flights.Join]; the zero Flight is not
+// usable. Its methods may be called from any goroutine. After the function has
+// returned they change nothing for anybody.
 type Flight struct {
 	tower  *tower
 	forget func() // deletes it from the registry; with tower.mu held
@@ -117,7 +124,7 @@ type caller struct {
 func (f *Flight) Park(reason string) {
 	t := f.tower
 	t.mu.Lock()
-	if f.parked || f.state == abandoned || f.state == landed {
+	if f.parked {
 		t.mu.Unlock()
 		return
 	}
@@ -198,9 +205,6 @@ func (f *Flight) Phase(name string) (end func()) {
 	t := f.tower
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if f.state == landed {
-		return func() {}
-	}
 	p := f.phases.begin(name, time.Now())
 	return func() {
 		t.mu.Lock()
@@ -212,6 +216,7 @@ func (f *Flight) Phase(name string) (end func()) {
 }
 
 // Callers returns the contexts of the callers present, in the order they joined.
+// It takes time in proportion to their number.
 func (f *Flight) Callers() []context.Context {
 	f.tower.mu.Lock()
 	defer f.tower.mu.Unlock()
@@ -291,6 +296,19 @@ func (f *Flight) await(c *caller) (view, fate) {
 		}
 		return view{}, served
 	}
+}
+
+// tell runs the OnChange function for a caller that has just boarded. Should it
+// panic, Join will not return in order, and the caller must not stay behind.
+func (f *Flight) tell(c *caller, change func()) {
+	told := false
+	defer func() {
+		if !told {
+			f.leave(c)
+		}
+	}()
+	change()
+	told = true
 }
 
 // leave takes c out of the flight and frees its spot. False means that it was

@@ -16,8 +16,10 @@ var errGoexit = errors.New("parking: flight function called runtime.Goexit")
 // Options are the settings of a [Flights].
 type Options struct {
 	// Linger is how long a flight that is not committed outlives its last caller:
-	// it keeps its place, whoever joins in that time revives it, and the time
-	// counts from when the last caller left. Default 0: it is abandoned at once.
+	// whoever joins in that time revives it, and it can still commit. So clients
+	// with short time-outs that ask again do not lose their place in a line. The
+	// time counts from when the last caller left. Default 0: it is abandoned at
+	// once.
 	Linger time.Duration
 
 	// Identity returns the context whose values a flight sees, given the leader's.
@@ -60,7 +62,7 @@ func NewFlights[K comparable, V any](lot *Lot, o Options) *Flights[K, V] {
 		panic("parking: NewFlights needs a lot")
 	}
 	return &Flights[K, V]{
-		tower:    tower{lot: lot, linger: max(o.Linger, 0)},
+		tower:    tower{lot: lot, linger: o.Linger},
 		identity: o.Identity,
 		registry: make(map[K]*entry[K, V]),
 	}
@@ -72,7 +74,8 @@ func NewFlights[K comparable, V any](lot *Lot, o Options) *Flights[K, V] {
 // flight is parked and the lot full it is [ErrLotFull].
 //
 // fly runs in a goroutine of its own, with a context that is detached from every
-// caller and with the handle of the flight. A panic in it becomes a panic of
+// caller, and cancelled once fly has returned, and with the handle of the
+// flight. A panic in it becomes a panic of
 // every caller present, with the original stack; if there is none it panics
 // where it is. If fly calls runtime.Goexit every caller gets an error.
 //
@@ -102,7 +105,7 @@ func (fs *Flights[K, V]) Join(ctx context.Context, key K, fly func(ctx context.C
 	change := e.onChange
 	t.mu.Unlock()
 	if change != nil {
-		change()
+		e.tell(c, change)
 	}
 	return e.wait(c)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 )
 
 func newFlights(capacity int) (*Lot, *Flights[string, int]) {
@@ -427,6 +428,27 @@ func TestP6LingeringFlightCanCommit(t *testing.T) {
 	})
 }
 
+func TestP6LingerTimerIsStoppedOnEveryExit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs, cp := lingering10s(0), new(cockpit)
+		stopped := func(exit string) {
+			t.Helper()
+			if cp.timer.Stop() {
+				t.Fatalf("the timer runs on after %s", exit)
+			}
+		}
+		board(t.Context(), fs, "a", cp).leave()
+		p := board(t.Context(), fs, "a", cp)
+		stopped("Join")
+		p.leave()
+		cp.Commit()
+		stopped("Commit")
+		cp.Uncommit()
+		cp.land(1)
+		stopped("landing")
+	})
+}
+
 func TestP7CeilingOfTheAttemptEndsTheFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, fs := newFlights(Unlimited)
@@ -499,6 +521,24 @@ func TestOnChangeFollowsWhoIsPresent(t *testing.T) {
 		if want := []int{2, 3, 2, 3, 2}; !slices.Equal(present, want) {
 			t.Fatalf("present after each change = %v, want %v", present, want)
 		}
+	})
+}
+
+func TestPanicInOnChangeLeavesNoCallerBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lot, fs := newFlights(5)
+		cp := new(cockpit)
+		p := board(t.Context(), fs, "a", cp)
+		cp.Park("asleep")
+		cp.OnChange(func() { panic(errLanding) })
+		q := board(t.Context(), fs, "a", cp)
+		if q.panicked != errLanding {
+			t.Fatalf("panic of the joiner: %v, want %v", q.panicked, errLanding)
+		}
+		wantActive(t, lot, 1)
+		cp.OnChange(nil)
+		cp.land(1)
+		p.want(t, "leader", Served, nil)
 	})
 }
 
@@ -596,6 +636,12 @@ func TestResultsAreMetricLabels(t *testing.T) {
 		if r.String() != want {
 			t.Errorf("Result(%d) = %q, want %q", r, r, want)
 		}
+	}
+}
+
+func TestCallerRecordIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(caller{}); size > 112 {
+		t.Fatalf("a caller costs %d bytes, want at most 112", size)
 	}
 }
 

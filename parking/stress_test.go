@@ -93,6 +93,40 @@ func TestStress(t *testing.T) {
 	wantNoneLeft(t, before, fs.Len())
 }
 
+// TestParkShedsNobodyOlderThanItKeeps opens and closes the lot while a flight
+// parks: those who keep a place must be the oldest.
+func TestParkShedsNobodyOlderThanItKeeps(t *testing.T) {
+	for range 20 {
+		r, p := newRig(t, 0)
+		ps := []*rigged{p}
+		for range 5000 {
+			ps = append(ps, r.board())
+		}
+		var resized atomic.Int64
+		var stop atomic.Bool
+		var all sync.WaitGroup
+		all.Go(func() {
+			for !stop.Load() {
+				r.lot.Resize(Unlimited)
+				r.lot.Resize(0)
+				resized.Add(1)
+			}
+		})
+		for resized.Load() == 0 {
+			runtime.Gosched()
+		}
+		r.e.Park("asleep")
+		stop.Store(true)
+		all.Wait()
+		for i := 1; i < len(ps); i++ {
+			if ps[i-1].c.gone && !ps[i].c.gone {
+				t.Fatalf("caller %d was shed, caller %d was not", i-1, i)
+			}
+		}
+		r.e.land()
+	}
+}
+
 // wantNoneLeft allows what has returned the instants it takes to be gone.
 func wantNoneLeft(t *testing.T, goroutines, flights int) {
 	t.Helper()
