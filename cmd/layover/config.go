@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -169,7 +172,7 @@ func (c *config) read(r *reader, f fields) {
 	c.AdminPublic = r.boolean(f, "admin_public")
 	tls := r.fields(f.values["tls"], "tls", "cert", "key")
 	c.TLS = tlsFiles{Cert: r.text(tls, "cert", ""), Key: r.text(tls, "key", "")}
-	c.State = r.text(f, "state", "")
+	c.State = r.text(f, "state", defaultState(c.file))
 	c.Lot = parking.Unlimited
 	if r.text(f, "lot", "") != "unlimited" {
 		c.Lot = r.integer(f, "lot", 0, 1<<30, defaultLot)
@@ -189,6 +192,22 @@ func (c *config) read(r *reader, f fields) {
 	for i, n := range r.items(f, "routes") {
 		c.Routes = append(c.Routes, readRoute(r, r.fields(n, fmt.Sprintf("route %d", i+1), routeFields...), d))
 	}
+}
+
+// defaultState returns a folder that belongs to this file, so that routers with
+// different files do not meet, and one that is started again finds what the
+// last one left.
+func defaultState(file string) string {
+	if absolute, err := filepath.Abs(file); err == nil {
+		file = absolute
+	}
+	name := fmt.Sprintf("%s-%x", strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), sha256.Sum256([]byte(file)))
+	name = name[:len(name)-56] // 8 digits tell files of one name apart
+	if home, err := os.UserHomeDir(); err == nil {
+		base := cmp.Or(os.Getenv("XDG_STATE_HOME"), filepath.Join(home, ".local", "state"))
+		return filepath.Join(base, "layover", name)
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("layover-%d", os.Getuid()), name)
 }
 
 func (c *config) readLog(r *reader, f fields) {

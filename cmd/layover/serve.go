@@ -1,7 +1,63 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 
-func serveCommand() *cobra.Command { return &cobra.Command{Use: "serve"} }
-func demoCommand() *cobra.Command  { return &cobra.Command{Use: "demo"} }
-func runDemoActor() bool           { return false }
+	"github.com/spf13/cobra"
+)
+
+func serveCommand() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the proxy",
+		Long: `Serve runs the proxy that the file describes, until it is told to stop.
+
+SIGHUP reads the file again: it is checked first, then what changed is put into force at once, and what did
+not change is left alone. If something is wrong with it, the configuration in force stays.
+
+SIGTERM and SIGINT stop it: it is no longer ready, requests that wait are served or end by their budget, then
+the actors are stopped. A second signal stops it at once. In either case no process is left.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			signals := make(chan os.Signal, 4)
+			signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, os.Interrupt)
+			defer signal.Stop(signals)
+			return serve(file, cmd.OutOrStdout(), cmd.ErrOrStderr(), signals)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", defaultConfig, "the configuration file")
+	return cmd
+}
+
+// serve runs the proxy that file describes until signals say to stop. It
+// prints to out where it listens, and logs to logs.
+func serve(file string, out, logs io.Writer, signals <-chan os.Signal) error {
+	c, err := loadOrSay(file, logs)
+	if err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	level.Set(c.LogLevel)
+	s, err := start(c, newLog(logs, level, c.LogFormat), level, nil)
+	if err != nil {
+		return err
+	}
+	for _, url := range s.urls() {
+		fmt.Fprintln(out, url)
+	}
+	return s.run(signals)
+}
+
+func newLog(w io.Writer, level slog.Leveler, format string) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}

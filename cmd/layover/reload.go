@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"layover/internal/router"
+)
+
+// reload reads the file again and puts what changed into force. What is wrong
+// with it is logged, and then the configuration in force stays.
+func (s *server) reload() {
+	next, err := load(s.config.file)
+	if wrong, ok := errors.AsType[*problems](err); ok {
+		for _, line := range wrong.lines("") {
+			s.log.Error("reload: " + line)
+		}
+	}
+	if err == nil {
+		err = s.apply(next)
+	}
+	if err != nil {
+		s.log.Error("reload: the configuration in force stays", "err", fmt.Sprintf("%.200s", err))
+	}
+}
+
+// apply changes over to next. Whatever can fail comes before whatever has an
+// effect.
+func (s *server) apply(next *config) error {
+	for _, line := range next.warnings.lines("warning: ") {
+		s.log.Warn("reload: " + line)
+	}
+	restart := next.keep(s.config)
+	names, err := router.NewNames(next.routes())
+	if err != nil {
+		return err
+	}
+	changes, err := s.plane.Apply(next.local())
+	if err != nil {
+		return err
+	}
+	s.router.SetNames(names)
+	s.lot.Resize(next.Lot)
+	s.proxy.SetTrust(next.Trusted, next.BandHeader)
+	s.level.Set(next.LogLevel)
+	if s.cert != nil {
+		if err := s.cert.use(next.TLS); err != nil {
+			s.log.Error("reload: the last certificate stays", "err", err)
+		}
+	}
+	changes = append(changes, s.config.changes(next)...)
+	s.config = next
+	for _, setting := range restart {
+		s.log.Warn("reload: this setting changes only with a restart", "setting", setting)
+	}
+	for _, change := range changes {
+		s.log.Info("reload: " + change)
+	}
+	s.log.Info("reload: done", "changes", len(changes))
+	return nil
+}
+
+// keep takes over from the configuration in force what cannot change while it
+// runs, and returns the names of the settings that next has otherwise.
+func (next *config) keep(now *config) (restart []string) {
+	keep(&restart, "listen", &next.Listen, now.Listen)
+	keep(&restart, "admin", &next.Admin, now.Admin)
+	keep(&restart, "admin_public", &next.AdminPublic, now.AdminPublic)
+	keep(&restart, "state", &next.State, now.State)
+	keep(&restart, "linger", &next.Linger, now.Linger)
+	keep(&restart, "log format", &next.LogFormat, now.LogFormat)
+	if (next.TLS == tlsFiles{}) != (now.TLS == tlsFiles{}) {
+		keep(&restart, "tls", &next.TLS, now.TLS)
+	}
+	for i := range next.Pools {
+		p := &next.Pools[i]
+		if was := now.pool(p.Name); was != nil {
+			keep(&restart, "head_start of pool "+p.Name, &p.HeadStart, was.HeadStart)
+			keep(&restart, "min_useful of pool "+p.Name, &p.MinUseful, was.MinUseful)
+		}
+	}
+	return restart
+}
+
+func keep[T any](restart *[]string, name string, next *T, now T) {
+	if !reflect.DeepEqual(*next, now) {
+		*restart = append(*restart, name)
+		*next = now
+	}
+}
+
+// changes says what next has otherwise, but for actors and pools, which the
+// plane compares.
+func (c *config) changes(next *config) (changes []string) {
+	note := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
+	if c.Lot != next.Lot {
+		note("lot has %s, before %s", spots(next.Lot), spots(c.Lot))
+	}
+	if !slices.Equal(c.Trusted, next.Trusted) || c.BandHeader != next.BandHeader {
+		note("trusted_peers or band_header changed")
+	}
+	if c.LogLevel != next.LogLevel {
+		note("log level is %s, before %s", next.LogLevel, c.LogLevel)
+	}
+	if c.TLS != next.TLS {
+		note("tls files changed")
+	}
+	if c.DrainDelay != next.DrainDelay || c.DrainTimeout != next.DrainTimeout {
+		note("drain times changed")
+	}
+	before := make(map[string]router.Route)
+	for _, rt := range c.Routes {
+		before[rt.Name] = rt.Route
+	}
+	for _, rt := range next.Routes {
+		was, had := before[rt.Name]
+		delete(before, rt.Name)
+		switch {
+		case !had:
+			note("route %q added", rt.Name)
+		case was != rt.Route:
+			note("route %q changed", rt.Name)
+		}
+	}
+	for _, rt := range c.Routes {
+		if _, gone := before[rt.Name]; gone {
+			note("route %q removed", rt.Name)
+		}
+	}
+	if len(changes) == 0 && !slices.Equal(c.routes(), next.routes()) {
+		note("the order of the routes changed")
+	}
+	return changes
+}

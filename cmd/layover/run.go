@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+
+	"layover/internal/admin"
+	"layover/internal/local"
+	"layover/internal/proxy"
+	"layover/internal/router"
+	"layover/parking"
+)
+
+// server is a proxy that runs.
+type server struct {
+	log    *slog.Logger
+	level  *slog.LevelVar
+	config *config // in force; only the goroutine in run uses it after start
+
+	plane  *local.Plane
+	lot    *parking.Lot
+	router *router.Router
+	proxy  *proxy.Proxy
+	admin  *admin.Admin
+	cert   *certificate // nil: clear text
+
+	observer    func(router.Record) // of each request, beside admin and log; may be nil
+	listeners   []net.Listener
+	adminServer *http.Server // nil: none
+	adminAddr   net.Addr
+	failed      chan error // from the goroutines that serve, which end with proxy and adminServer
+}
+
+// start makes everything that c describes and begins to serve. observer is
+// called with each request that has its answer; it may be nil. After an error
+// nothing of it is left.
+func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(router.Record)) (_ *server, err error) {
+	s := &server{log: log, level: level, config: c, observer: observer, failed: make(chan error, len(c.Listen)+1)}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	names, err := router.NewNames(c.routes())
+	if err != nil {
+		return nil, err
+	}
+	if c.TLS != (tlsFiles{}) {
+		if s.cert, err = newCertificate(c.TLS, log); err != nil {
+			return nil, err
+		}
+	}
+	if s.admin, err = admin.New(admin.Options{Public: c.AdminPublic, Version: version()}); err != nil {
+		return nil, err
+	}
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	if s.plane, err = local.New(c.local(), local.Options{Log: log}); err != nil {
+		return nil, err
+	}
+	s.lot = parking.NewLot(c.Lot)
+	s.router = router.New(s.plane, s.lot, router.Options{Linger: c.Linger, Observe: s.observe})
+	s.router.SetNames(names)
+	s.proxy = proxy.New(s.router, proxy.Options{Trusted: c.Trusted, BandHeader: c.BandHeader, Log: log})
+	s.admin.SetRouter(s.router)
+	s.serve()
+	s.admin.SetReady(true)
+	return s, nil
+}
+
+// close undoes a start that failed half-way.
+func (s *server) close() {
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	if s.adminServer != nil {
+		s.adminServer.Close()
+	}
+	if s.plane != nil {
+		s.plane.Stop(context.Background())
+	}
+}
+
+// listen opens all listeners. The admin address answers from now on, so that
+// readiness can be asked for while the rest starts.
+func (s *server) listen() error {
+	for _, addr := range s.config.Listen {
+		l, err := listen("listen", addr)
+		if err != nil {
+			return err
+		}
+		s.listeners = append(s.listeners, l)
+	}
+	if s.config.Admin == "off" {
+		return nil
+	}
+	l, err := listen("admin", s.config.Admin)
+	if err != nil {
+		return err
+	}
+	s.adminAddr = l.Addr()
+	s.adminServer = &http.Server{Handler: s.admin, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	go func() { s.failed <- s.adminServer.Serve(l) }()
+	return nil
+}
+
+func listen(setting, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: another program listens on %s; stop it or set another %[1]s address", setting, addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	return l, nil
+}
+
+func (s *server) serve() {
+	for _, l := range s.listeners {
+		go func() {
+			if s.cert == nil {
+				s.failed <- s.proxy.Serve(l)
+				return
+			}
+			s.failed <- s.proxy.ServeTLS(l, &tls.Config{GetCertificate: s.cert.get})
+		}()
+	}
+}
+
+// urls says where it listens, one line each.
+func (s *server) urls() []string {
+	scheme := "http"
+	if s.cert != nil {
+		scheme = "https"
+	}
+	var lines []string
+	for _, l := range s.listeners {
+		lines = append(lines, fmt.Sprintf("listening on %s://%s", scheme, l.Addr()))
+	}
+	if s.adminAddr != nil {
+		lines = append(lines, fmt.Sprintf("admin on http://%s/statusz", s.adminAddr))
+	}
+	return lines
+}
+
+// observe counts and logs a request that has its answer.
+func (s *server) observe(rec router.Record) {
+	s.admin.Observe(rec)
+	if s.observer != nil {
+		s.observer(rec)
+	}
+	ctx := context.Background()
+	if !s.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("id", rec.ID), slog.String("method", rec.Method),
+		slog.String("route", rec.Route), slog.String("actor", rec.Actor), slog.Int("band", rec.Band), slog.Int("status", rec.Status),
+		slog.String("reason", string(rec.Reason)), slog.String("detail", rec.Detail), slog.String("wake", string(rec.Wake)),
+		slog.Duration("parked", rec.Waited), slog.Duration("took", rec.Took), slog.String("ledger", rec.Budget.Ledger().String()))
+}
+
+// run obeys signals until one of them, or a listener that failed, ends it.
+func (s *server) run(signals <-chan os.Signal) error {
+	for {
+		select {
+		case err := <-s.failed:
+			return errors.Join(err, s.stop(signals))
+		case got := <-signals:
+			if got == syscall.SIGHUP {
+				s.reload()
+				continue
+			}
+			s.log.Info("stopping", "signal", got.String())
+			return s.stop(signals)
+		}
+	}
+}
+
+// errCutOff is the end of a stop that a second signal did not let finish.
+var errCutOff = errors.New("a second signal: stopped at once, requests were cut off")
+
+// stop ends the server: not ready; requests are answered or end by their
+// budget; then the actors are stopped. A signal but SIGHUP ends all waiting.
+func (s *server) stop(signals <-chan os.Signal) error {
+	ctx, hurry := context.WithCancelCause(context.Background())
+	defer hurry(nil)
+	go func() { // ends with ctx
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case got := <-signals:
+				if got != syscall.SIGHUP {
+					s.log.Warn("stopping at once", "signal", got.String())
+					hurry(errCutOff)
+				}
+			}
+		}
+	}()
+	s.admin.SetReady(false)
+	pause(ctx, s.config.DrainDelay)
+	draining, cancel := context.WithTimeout(ctx, s.config.drainTimeout())
+	defer cancel()
+	cut := s.proxy.Shutdown(draining)
+	if cut != nil {
+		s.log.Warn("requests were cut off", "cause", cut)
+	}
+	err := s.plane.Stop(ctx)
+	if s.adminServer != nil {
+		s.adminServer.Close()
+	}
+	s.log.Info("stopped")
+	if errors.Is(cut, errCutOff) {
+		return errors.Join(errCutOff, err)
+	}
+	return err
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// drainTimeout is the most time that a stop gives to requests: the configured
+// one, else that of the longest budget.
+func (c *config) drainTimeout() time.Duration {
+	longest := c.DrainTimeout
+	if longest == 0 {
+		for _, rt := range c.Routes {
+			longest = max(longest, rt.MaxBudget)
+		}
+	}
+	return longest
+}
+
+// local returns the part of the configuration that is the plane's.
+func (c *config) local() local.Config {
+	out := local.Config{State: c.State}
+	for _, p := range c.Pools {
+		out.Pools = append(out.Pools, local.Pool{Name: p.Name, Workers: p.Workers, HeadStart: p.HeadStart, MinUseful: p.MinUseful})
+	}
+	for _, a := range c.Actors {
+		ready := local.Ready{Kind: a.Ready}
+		if a.Ready[0] == '/' {
+			ready = local.Ready{Kind: local.ReadyHTTP, Path: a.Ready}
+		}
+		out.Actors = append(out.Actors, local.Actor{
+			Name: a.Name, Pool: a.Pool, Command: a.Command, Dir: a.Cwd, Env: a.Env, User: a.User, Protocol: a.Protocol, Ready: ready,
+			StartTimeout: a.StartTimeout, Grace: a.Grace, Idle: a.Idle, MinAwake: a.MinAwake, MaxHold: a.MaxHold,
+		})
+	}
+	return out
+}
+
+func (c *config) routes() []router.Route {
+	routes := make([]router.Route, len(c.Routes))
+	for i, rt := range c.Routes {
+		routes[i] = rt.Route
+	}
+	return routes
+}
