@@ -2,6 +2,7 @@ package budget
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -214,10 +215,11 @@ func (b Budget) Note(err error) {
 	if a == nil || !worthNoting(err, a) {
 		return
 	}
+	timeout := errors.Is(err, context.DeadlineExceeded) // may ask an Exhausted inside err, which locks
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
 	for ; a != nil; a = a.outer.acct {
-		if a.last == nil || !isTimeout(err) {
+		if a.last == nil || !timeout {
 			a.last = err
 		}
 	}

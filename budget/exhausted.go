@@ -126,8 +126,6 @@ func worthNoting(err error, a *account) bool {
 	return true
 }
 
-func isTimeout(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
-
 // short rounds d to about four digits, for reading.
 func short(d time.Duration) time.Duration {
 	for unit := time.Second; unit > 1; unit /= 10 {
