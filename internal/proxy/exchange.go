@@ -175,7 +175,11 @@ func (x *exchange) forward() {
 		BufferPool:     &buffers,
 		ErrorLog:       x.proxy.server.ErrorLog,
 	}
-	proxy.ServeHTTP(x.w, x.in.WithContext(x.client))
+	w := x.w
+	if x.in.Header.Get("Upgrade") != "" {
+		w = switching{w}
+	}
+	proxy.ServeHTTP(w, x.in.WithContext(x.client))
 }
 
 func (x *exchange) hasBody() bool {
