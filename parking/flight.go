@@ -185,8 +185,8 @@ func (f *Flight) Commit() bool {
 }
 
 // Uncommit says that the committed attempt ended without a result and the flight
-// waits again. False means that nobody is left, or was for [Options].Linger, and
-// the flight is over.
+// waits again. False means that everybody has left, [Options].Linger ago or
+// longer, and the flight is over: stop.
 func (f *Flight) Uncommit() bool {
 	f.tower.mu.Lock()
 	defer f.tower.mu.Unlock()
@@ -323,7 +323,9 @@ func (f *Flight) leave(c *caller) (view, bool) {
 	now := time.Now()
 	v := f.viewLocked(now)
 	f.removeLocked(c, now)
-	t.lot.free(&c.spot)
+	if f.parked {
+		t.lot.free(&c.spot)
+	}
 	f.emptiedLocked(now)
 	change := f.onChange
 	t.mu.Unlock()
@@ -401,12 +403,9 @@ func (f *Flight) land() (anyone bool) {
 	if f.timer != nil {
 		f.timer.Stop()
 	}
-	lot := t.lot
-	lot.mu.Lock()
-	for c := f.first; c != nil; c = c.next {
-		lot.freeLocked(&c.spot)
+	if f.parked {
+		f.freeAllLocked()
 	}
-	lot.mu.Unlock()
 	f.doneView = f.viewLocked(time.Now())
 	anyone = f.present > 0
 	f.state, f.first, f.last, f.present, f.onChange = landed, nil, nil, 0, nil
@@ -419,6 +418,15 @@ func (f *Flight) land() (anyone bool) {
 	f.cancel(nil)
 	close(f.done)
 	return anyone
+}
+
+func (f *Flight) freeAllLocked() {
+	lot := f.tower.lot
+	lot.mu.Lock()
+	defer lot.mu.Unlock()
+	for c := f.first; c != nil; c = c.next {
+		lot.freeLocked(&c.spot)
+	}
 }
 
 func (f *Flight) viewLocked(now time.Time) view {

@@ -73,11 +73,11 @@ func NewFlights[K comparable, V any](lot *Lot, o Options) *Flights[K, V] {
 // most; then, or if ctx is done already, the error is context.Cause(ctx). If the
 // flight is parked and the lot full it is [ErrLotFull].
 //
-// fly runs in a goroutine of its own, with a context that is detached from every
-// caller, and cancelled once fly has returned, and with the handle of the
-// flight. A panic in it becomes a panic of
-// every caller present, with the original stack; if there is none it panics
-// where it is. If fly calls runtime.Goexit every caller gets an error.
+// fly runs in a goroutine of its own with the handle of the flight and a context
+// that is detached from every caller and cancelled once fly has returned. A
+// panic in it becomes a panic of every caller present, with the original stack;
+// if there is none it panics where it is. If fly calls runtime.Goexit every
+// caller gets an error.
 //
 // When ctx ends at the moment the flight lands, whichever came first counts: a
 // result that was there before the caller left is returned.
@@ -88,6 +88,7 @@ func (fs *Flights[K, V]) Join(ctx context.Context, key K, fly func(ctx context.C
 		return none, Outcome{Result: r}, err
 	}
 	c := &caller{ctx: ctx}
+	_ = map[K]struct{}(nil)[key] // a key that cannot be hashed panics here, not under the lock
 	t := &fs.tower
 	t.mu.Lock()
 	e := fs.registry[key]

@@ -58,7 +58,8 @@ func (l *Lot) Resize(capacity int) {
 	l.capacity = capacity
 }
 
-// Take takes a spot, or reports false at once and counts the refusal.
+// Take takes a spot, which is held until it is freed, or reports false at once
+// and counts the refusal.
 func (l *Lot) Take() (Spot, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

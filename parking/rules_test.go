@@ -542,6 +542,38 @@ func TestPanicInOnChangeLeavesNoCallerBehind(t *testing.T) {
 	})
 }
 
+func TestKeyThatCannotBeHashedPanicsWithoutHarm(t *testing.T) {
+	fs := NewFlights[any, int](NewLot(0), Options{})
+	fly := func(context.Context, *Flight) (int, error) { return 1, nil }
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		fs.Join(t.Context(), []int{1}, fly)
+	}()
+	if v, _, err := fs.Join(t.Context(), 1, fly); v != 1 || err != nil {
+		t.Fatalf("Join afterwards = %v, %v", v, err)
+	}
+}
+
+// A flight that never parks does not even ask the lot: here it would hang.
+func TestP3LotIsNotTouchedWithoutParking(t *testing.T) {
+	lot, fs := newFlights(0)
+	lot.mu.Lock()
+	defer lot.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	fs.Join(ctx, "a", func(_ context.Context, f *Flight) (int, error) {
+		f.Commit()
+		cancel()
+		return 1, nil
+	})
+	if err := fs.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestCallersAreInJoinOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, fs := newFlights(0)
