@@ -96,13 +96,17 @@ type Flight struct {
 	phases      phases
 	onChange    func()
 
-	// Each written before its channel is closed, not after.
-	shed     chan struct{} // closed by Park if it shed anyone
+	// Callers wait on news. If Park sheds anyone it closes news to wake them, and
+	// those it kept go on waiting on later; else later stays nil. What land closes
+	// is the one they wait on last. One channel, since each costs every waiter.
+	news  chan struct{}
+	later chan struct{} // written before news is closed
+
+	// Each written before the channel is closed that tells of it.
 	shedView view
-	done     chan struct{} // closed by land
+	doneView view
 	err      error
 	panicked *flightPanic
-	doneView view
 }
 
 // A caller is one Join that waits.
@@ -135,7 +139,7 @@ func (f *Flight) Park(reason string) {
 	if !shed {
 		return
 	}
-	close(f.shed)
+	close(f.news)
 	if change != nil {
 		change()
 	}
@@ -160,7 +164,7 @@ func (f *Flight) parkLocked() (shed bool) {
 	}
 	lot.mu.Unlock()
 	if shed {
-		f.shedView = f.viewLocked(now)
+		f.shedView, f.later = f.viewLocked(now), make(chan struct{})
 		f.emptiedLocked(now)
 	}
 	return shed
@@ -275,13 +279,12 @@ const (
 // await waits for the flight, a refusal, or the end of the caller's context. The
 // view is set only for a caller that left.
 func (f *Flight) await(c *caller) (view, fate) {
-	shed := f.shed
+	news := f.news
 	for {
 		select {
-		case <-f.done:
-		case <-shed:
-			if !c.gone {
-				shed = nil // others were
+		case <-news:
+			if !c.gone && f.later != nil && news != f.later {
+				news = f.later // others were shed
 				continue
 			}
 		case <-c.ctx.Done():
@@ -289,8 +292,8 @@ func (f *Flight) await(c *caller) (view, fate) {
 				return v, left
 			}
 		}
-		// Whatever woke it: a caller that was shed stays so when the flight lands
-		// before it runs again.
+		// Whatever woke it: one that was shed stays so when the flight lands before
+		// it runs again.
 		if c.gone {
 			return view{}, refused
 		}
@@ -414,9 +417,13 @@ func (f *Flight) land() (anyone bool) {
 		close(t.idle)
 		t.idle = nil
 	}
+	last := f.news
+	if f.later != nil {
+		last = f.later
+	}
 	t.mu.Unlock()
 	f.cancel(nil)
-	close(f.done)
+	close(last)
 	return anyone
 }
 

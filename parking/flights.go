@@ -117,7 +117,7 @@ func (fs *Flights[K, V]) beginLocked(key K, leader *caller) (*entry[K, V], conte
 	e.cancel = cancel
 	e.tower = &fs.tower
 	e.forget = func() { delete(fs.registry, key) }
-	e.shed, e.done = make(chan struct{}), make(chan struct{})
+	e.news = make(chan struct{})
 	leader.leader = true
 	e.boardLocked(leader)
 	e.begun = leader.joined
