@@ -14,17 +14,20 @@ import (
 func serveCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use:   "serve",
+		Use:   "serve [file]",
 		Short: "Run the proxy",
-		Long: `Serve runs the proxy that the file describes, until it is told to stop.
+		Long: `Serve runs the proxy that the file (default ./layover.yaml) describes, until it is told to stop.
 
 SIGHUP reads the file again: it is checked first, then what changed is put into force at once, and what did
 not change is left alone. If something is wrong with it, the configuration in force stays.
 
 SIGTERM and SIGINT stop it: it is no longer ready, requests that wait are served or end by their budget, then
 the actors are stopped. A second signal stops it at once. In either case no process is left.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				file = args[0]
+			}
 			signals := make(chan os.Signal, 4)
 			signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, os.Interrupt)
 			defer signal.Stop(signals)
