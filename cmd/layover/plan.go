@@ -38,6 +38,7 @@ func planRoute(b *strings.Builder, c *config, rt route) {
 		p := c.pool(a.Pool)
 		fmt.Fprintf(b, "  actor %s in pool %s\n", a.Name, p.Name)
 		w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "    phase\tat most\tthen")
 		for _, row := range waits(a, *p, rt.Budget) {
 			fmt.Fprintf(w, "    %s\t%s\t%s\n", row.phase, row.most, row.end)
 		}
@@ -103,7 +104,7 @@ func order(p pool) string {
 	if p.HeadStart == 0 {
 		return "lower bands first, then by age"
 	}
-	return fmt.Sprintf("by age, each band lower counts as %s older", short(p.HeadStart))
+	return fmt.Sprintf("by age, and a band is worth %s of it", short(p.HeadStart))
 }
 
 func count(n int, what string) string {

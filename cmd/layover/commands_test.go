@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// run runs the program as a process and returns what it prints.
+func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	var out, err bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &err
+	cmd.Run() // the exit code says it
+	return out.String(), err.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestCheckPrintsTheTimePlan(t *testing.T) {
+	out, stderr, code := run(t, "check", filepath.Join("testdata", "plan.yaml"))
+	warnings := "testdata/plan.yaml:10: warning: actor \"unused\" is not reached by any route\n" +
+		"testdata/plan.yaml:11: warning: actor \"pr-*\" may start for 5s, but no request waits longer than 3s: a slow start is seen as still_waking, never as start_failed\n"
+	if code != 0 || stderr != warnings {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+	golden := filepath.Join("testdata", "plan.golden")
+	if *update {
+		if err := os.WriteFile(golden, []byte(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || out != string(want) {
+		t.Errorf("check prints\n%s\nwant\n%s%v", out, want, err)
+	}
+}
+
+func TestCheckExitsWithOneAndAllProblems(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f.yaml")
+	if err := os.WriteFile(file, []byte("lott: 1\n"+good+"linger: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, stderr, code := run(t, "check", file)
+	want := file + ":1: the file has no field \"lott\"; did you mean \"lot\"?\n" +
+		file + ":4: linger \"x\" is not a duration; write one like 500ms, 10s or 1m30s\n"
+	if code != 1 || out != "" || stderr != want {
+		t.Errorf("exit code %d, stdout %q, stderr\n%s\nwant\n%s", code, out, stderr, want)
+	}
+}
+
+func TestCheckExamplePassesCheck(t *testing.T) {
+	out, _, code := run(t, "check", "--example")
+	file := filepath.Join(t.TempDir(), "layover.yaml")
+	if err := os.WriteFile(file, []byte(out), 0o600); err != nil || code != 0 {
+		t.Fatal(err, code)
+	}
+	if _, stderr, code := run(t, "check", file); code != 0 {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestAMissingFileIsSaidWithTheWayOut(t *testing.T) {
+	_, stderr, code := run(t, "serve", "--config", "/no/such.yaml")
+	want := "layover: open /no/such.yaml: no such file or directory; name the file with --config, or begin with the output of 'layover check --example'\n"
+	if code != 1 || stderr != want {
+		t.Errorf("exit code %d, stderr %q, want %q", code, stderr, want)
+	}
+}
+
+func TestVersionNamesTheToolchain(t *testing.T) {
+	out, _, code := run(t, "version")
+	if code != 0 || !strings.HasPrefix(out, "layover ") || !strings.Contains(out, " go1.") {
+		t.Errorf("exit code %d, stdout %q", code, out)
+	}
+}
+
+func TestDemoHoldsWhatItClaims(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	if err := runDemo(ctx, &out, true); err != nil || strings.Contains(out.String(), "NOT SO") || strings.Count(out.String(), "✓") != 12 {
+		t.Errorf("%v, and it prints\n%s", err, out.String())
+	}
+}
