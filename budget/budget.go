@@ -207,15 +207,17 @@ func (b Budget) Afford(d time.Duration) error {
 	return nil
 }
 
-// Note remembers err as what last went wrong, for the [Exhausted] of this budget and of those around it. What only says
-// that time is up or that somebody cancelled never replaces a better error: nil, a cancel and this budget's own Exhausted
-// are ignored, another time-out is kept only while there is nothing else.
+// Note remembers err as what last went wrong, for the [Exhausted] of this budget and of those around it. nil and a cancel
+// are ignored, and a time-out, such as an inner budget's Exhausted, is kept only while there is nothing else: what only
+// says that time is up never replaces a better error.
 func (b Budget) Note(err error) {
 	a := b.scope.acct
-	if a == nil || !worthNoting(err, a) {
+	// Asked before the lock is taken, because this asks every Exhausted inside err, which locks. It freezes them too: what
+	// is noted is frozen before what it is noted in, so errors never contain each other in a ring.
+	if a == nil || err == nil || errors.Is(err, context.Canceled) {
 		return
 	}
-	timeout := errors.Is(err, context.DeadlineExceeded) // may ask an Exhausted inside err, which locks
+	timeout := errors.Is(err, context.DeadlineExceeded)
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
 	for ; a != nil; a = a.outer.acct {

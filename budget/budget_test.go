@@ -308,6 +308,9 @@ func TestAForeignDeadlineDoesNotHideItsOwnersCancel(t *testing.T) {
 				cancelCause(quit)
 			}
 			ctx, cancel := For(foreign, time.Minute)
+			if first && ctx.Err() == nil {
+				t.Error("the context of a cancelled parent was not done from the start")
+			}
 			if !first {
 				cancelCause(quit)
 			}

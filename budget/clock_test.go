@@ -177,3 +177,23 @@ func TestB2TheDeadlineIsTheSameForWhoeverReadsIt(t *testing.T) {
 		t.Errorf("a child's Deadline() = %v, want the parent's %v", second, first)
 	}
 }
+
+// wallDeadline has a deadline without a monotonic reading, and no timer.
+type wallDeadline struct {
+	context.Context
+	at time.Time
+}
+
+func (c wallDeadline) Deadline() (time.Time, bool) { return c.at.Round(0), true }
+
+func TestB12AForeignWallDeadlineIsNotAskedInAnOperation(t *testing.T) {
+	ctx, cancel := For(t.Context(), time.Hour)
+	defer cancel()
+	soon := time.Now().Add(time.Minute)
+	if left, ok := remaining(wallDeadline{ctx, soon}); left < 59*time.Minute || !ok {
+		t.Errorf("remaining in a budget of 1h = %v, %v, want the budget's", left, ok)
+	}
+	if left, ok := remaining(wallDeadline{t.Context(), soon}); left > time.Minute || !ok {
+		t.Errorf("remaining without a budget = %v, %v, want 1m", left, ok)
+	}
+}

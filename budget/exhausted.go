@@ -2,7 +2,6 @@ package budget
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -105,25 +104,6 @@ func (b Budget) refusal(d, left time.Duration) error {
 		return b.refuse(since(a.root.start), d, left)
 	}
 	return &Exhausted{facts: &facts{asked: d, left: left, ledger: Ledger{Limit: left}}}
-}
-
-// worthNoting reports whether err is a real error for a. An Exhausted inside err is frozen first: one that is frozen
-// cannot come to contain what contains it, so errors never form a ring.
-func worthNoting(err error, a *account) bool {
-	if err == nil || errors.Is(err, context.Canceled) {
-		return false
-	}
-	var e *Exhausted
-	if !errors.As(err, &e) {
-		return true
-	}
-	for ; a != nil; a = a.outer.acct {
-		if e.acct == a {
-			return false
-		}
-	}
-	e.ask()
-	return true
 }
 
 // short rounds d to about four digits, for reading.

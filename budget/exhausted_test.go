@@ -236,10 +236,11 @@ func TestNoteNeverMakesARingOfErrors(t *testing.T) {
 		two, cancelTwo := For(outer, time.Millisecond)
 		defer cancelTwo()
 		eOne, eTwo := cause(t, one), cause(t, two)
+		// None of them has been asked for anything yet.
 		From(one).Note(fmt.Errorf("two: %w", eTwo))
-		From(two).Note(fmt.Errorf("one: %w", eOne))
-		From(outer).Note(eOne)
+		From(two).Note(errors.Join(errors.New("and"), fmt.Errorf("one: %w", eOne)))
 		From(one).Note(eOne)
+		From(outer).Note(eOne)
 		eOuter := cause(t, outer)
 		From(one).Note(eOuter)
 		From(outer).Note(eOuter)

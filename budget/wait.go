@@ -56,8 +56,8 @@ func remaining(ctx context.Context) (left time.Duration, limited bool) {
 		return left, limited
 	}
 	now := time.Now()
-	if monotonic(now) && !monotonic(deadline) {
-		return left, limited // a foreign wall time: asking the wall again would let a clock step in
+	if limited && monotonic(now) && !monotonic(deadline) {
+		return left, true // a foreign wall time: asking the wall again would let a clock step into the operation
 	}
 	return min(left, deadline.Sub(now)), true
 }

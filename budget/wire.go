@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// The headers that carry time, in canonical form.
-const (
-	deadlineHeader = "Operation-Deadline"             // RFC 3339; read, never written
-	timeoutHeader  = "Operation-Timeout"              // 2500ms, 10s
-	grpcHeader     = "Grpc-Timeout"                   // up to 8 digits and one of HMSmun
-	envoyHeader    = "X-Envoy-Upstream-Rq-Timeout-Ms" // whole milliseconds
+// header is a header's name, in both forms in which maps have it.
+type header struct{ canonical, lower string }
+
+var (
+	deadlineHeader = header{"Operation-Deadline", "operation-deadline"} // RFC 3339; read, never written
+	timeoutHeader  = header{"Operation-Timeout", "operation-timeout"}   // 2500ms, 10s
+	grpcHeader     = header{"Grpc-Timeout", "grpc-timeout"}             // up to 8 digits and one of HMSmun
+	envoyHeader    = header{"X-Envoy-Upstream-Rq-Timeout-Ms", "x-envoy-upstream-rq-timeout-ms"}
+	contentType    = header{"Content-Type", "content-type"}
 )
 
 // ErrMalformed and ErrPast are what [ReadHeaders] refuses: the one is the sender's mistake (400, INVALID_ARGUMENT), the other
@@ -39,15 +42,15 @@ func ReadHeaders(h map[string][]string) (d time.Duration, ok bool, err error) {
 	var past error
 	d = century
 	for _, f := range forms {
-		for _, key := range [2]string{f.name, strings.ToLower(f.name)} {
+		for _, key := range [2]string{f.canonical, f.lower} {
 			for _, value := range h[key] {
 				left, why := f.parse(strings.Trim(value, " \t"))
 				if why != "" {
-					return 0, false, fmt.Errorf("%w: %s: %s %s; send %s", ErrMalformed, f.name, excerpt(value), why, f.want)
+					return 0, false, fmt.Errorf("%w: %s: %s %s; send %s", ErrMalformed, f.canonical, excerpt(value), why, f.want)
 				}
 				if left <= 0 {
 					past = fmt.Errorf("%w: %s: %s was %v ago by this host's clock; "+
-						"if the hosts' clocks differ, send %s: 10s instead", ErrPast, f.name, excerpt(value), short(-left), timeoutHeader)
+						"if the hosts' clocks differ, send %s: 10s instead", ErrPast, f.canonical, excerpt(value), short(-left), timeoutHeader.canonical)
 				}
 				d, ok = min(d, left), true
 			}
@@ -85,26 +88,25 @@ func WriteHeaders(ctx context.Context, h map[string][]string) error {
 	if left < time.Millisecond {
 		return From(ctx).refusal(time.Millisecond, left)
 	}
-	isGRPC, isEnvoy := has(h, grpcHeader) || speaksGRPC(h), has(h, envoyHeader)
-	spell := spelling(h)
+	isGRPC, isEnvoy, lower := has(h, grpcHeader) || speaksGRPC(h), has(h, envoyHeader), isLower(h)
 	for _, f := range forms {
-		delete(h, f.name)
-		delete(h, strings.ToLower(f.name))
+		delete(h, f.canonical)
+		delete(h, f.lower)
 	}
 	ms := left.Milliseconds()
-	h[spell(timeoutHeader)] = []string{strconv.FormatInt(ms, 10) + "ms"}
+	h[timeoutHeader.key(lower)] = []string{strconv.FormatInt(ms, 10) + "ms"}
 	if isGRPC {
-		h[spell(grpcHeader)] = []string{formatGRPC(ms)}
+		h[grpcHeader.key(lower)] = []string{formatGRPC(ms)}
 	}
 	if isEnvoy {
-		h[spell(envoyHeader)] = []string{strconv.FormatInt(ms, 10)}
+		h[envoyHeader.key(lower)] = []string{strconv.FormatInt(ms, 10)}
 	}
 	return nil
 }
 
 // form is one header's notation. parse returns the time left, which only a deadline may have none of, or what is wrong.
 type form struct {
-	name  string
+	header
 	want  string
 	parse func(string) (left time.Duration, wrong string)
 }
@@ -233,29 +235,28 @@ func formatGRPC(ms int64) string {
 	return strconv.FormatInt(n, 10) + unit
 }
 
-func has(h map[string][]string, name string) bool {
-	return len(h[name])+len(h[strings.ToLower(name)]) > 0
+func (n header) key(lower bool) string {
+	if lower {
+		return n.lower
+	}
+	return n.canonical
 }
 
+func has(h map[string][]string, n header) bool { return len(h[n.canonical])+len(h[n.lower]) > 0 }
+
 func speaksGRPC(h map[string][]string) bool {
-	for _, key := range [2]string{"Content-Type", "content-type"} {
-		for _, value := range h[key] {
-			if strings.HasPrefix(value, "application/grpc") {
-				return true
-			}
+	isGRPC := func(value string) bool { return strings.HasPrefix(value, "application/grpc") }
+	return slices.ContainsFunc(h[contentType.canonical], isGRPC) || slices.ContainsFunc(h[contentType.lower], isGRPC)
+}
+
+// isLower reports whether h has a key in lower case, as all of a metadata.MD are and none of an http.Header.
+func isLower(h map[string][]string) bool {
+	for key := range h {
+		if key != "" && 'a' <= key[0] && key[0] <= 'z' {
+			return true
 		}
 	}
 	return false
-}
-
-// spelling tells how h spells its keys.
-func spelling(h map[string][]string) func(string) string {
-	for key := range h {
-		if key != textproto.CanonicalMIMEHeaderKey(key) && key == strings.ToLower(key) {
-			return strings.ToLower
-		}
-	}
-	return func(name string) string { return name }
 }
 
 // excerpt quotes a value of foreign origin, at a length fit for an error.
