@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 	if runDemoActor() {
 		return
 	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // else the race detector holds up each exit for a second
 	if os.Getenv(asProgram) != "" {
 		os.Exit(execute(context.Background(), os.Args[1:]))
 	}
