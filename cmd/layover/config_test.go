@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -281,4 +282,16 @@ func FuzzConfig(f *testing.F) {
 		}
 		plan(c)
 	})
+}
+
+func TestTheDocumentNamesEverySetting(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "config.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Concat(topFields, defaultFields, poolFields, actorFields, routeFields) {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("docs/config.md does not have `%s`", name)
+		}
+	}
 }
