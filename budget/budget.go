@@ -44,7 +44,9 @@ func start(ctx context.Context, wall, mono time.Time, limit time.Duration) (cont
 		std, cancel := bridge(ctx, a)
 		return &budgetCtx{std, scope{acct: a}}, cancel
 	}
-	std, cancel := context.WithDeadlineCause(ctx, a.instant(a.end), &a.spent)
+	// Counted from the reading of now: package context may compare it with a wall-only deadline of ctx, and the wall part of
+	// the outermost start, from which instant counts, is stale after a step of the clock.
+	std, cancel := context.WithDeadlineCause(ctx, mono.Add(a.end-a.begin), &a.spent)
 	return &budgetCtx{std, scope{acct: a}}, cancel
 }
 

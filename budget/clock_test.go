@@ -2,8 +2,11 @@ package budget
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // hands is a pair of clocks that a test moves one by one.
@@ -31,10 +34,51 @@ func takeHands(t *testing.T) *hands {
 }
 
 // pass lets time go by on both clocks.
-func (h *hands) pass(d time.Duration) { h.step(d); h.mono = h.mono.Add(d) }
+func (h *hands) pass(d time.Duration) {
+	h.wall, h.mono = h.wall.Add(d), h.mono.Add(d)
+}
 
-// step sets the wall clock, as ntp or an operator does.
-func (h *hands) step(d time.Duration) { h.wall = h.wall.Add(d) }
+// step sets the wall clock by whole seconds, as ntp or an operator does. The reading of the monotonic clock comes with the
+// stepped wall time too, as that of time.Now does; package time has no way to say so, hence the look into its layout: the
+// seconds are bits 30 to 62 of the first word.
+func (h *hands) step(d time.Duration) {
+	h.wall = h.wall.Add(d)
+	*(*uint64)(unsafe.Pointer(&h.mono)) += uint64(int64(d/time.Second)) << 30
+}
+
+func TestHandsStepTheWallAlone(t *testing.T) {
+	h := takeHands(t)
+	before := h.mono
+	h.step(-time.Hour)
+	if h.mono.Sub(before) != 0 || h.mono.Round(0).Sub(before.Round(0)) != -time.Hour || !h.mono.Round(0).Equal(h.wall) {
+		t.Errorf("stepped from %v to %v and %v", before, h.mono, h.wall)
+	}
+}
+
+// The standard library compares a wall-only deadline with the wall part of another, and that of the outermost start is stale.
+func TestB12AnInnerBudgetAfterAStepStillHasItsTimer(t *testing.T) {
+	for _, step := range []time.Duration{-time.Hour, time.Hour} {
+		h := takeHands(t)
+		outer, cancel := For(t.Context(), 10*time.Hour)
+		defer cancel()
+		h.step(step)
+		foreign := wallDeadline{outer, h.wall.Add(30 * time.Minute)}
+		inner, cancelInner := For(foreign, 10*time.Minute)
+		defer cancelInner()
+		if std := fmt.Sprint(inner.(*budgetCtx).Context); !strings.Contains(std, ".WithDeadline(") {
+			t.Errorf("after a step of %v the inner budget has no timer: %s", step, std[max(0, len(std)-60):])
+		}
+		deadline, _ := inner.Deadline()
+		if end, _ := From(inner).End(); end != deadline || deadline.Sub(h.mono) != 10*time.Minute {
+			t.Errorf("after a step of %v: End() = %v, Deadline() = %v", step, end, deadline)
+		}
+		late, cancelLate := For(foreign, time.Hour)
+		defer cancelLate()
+		if got := From(late).Remaining(); got != 30*time.Minute {
+			t.Errorf("after a step of %v a foreign deadline in 30m leaves %v", step, got)
+		}
+	}
+}
 
 func TestB12AStepOfTheWallClockChangesNothing(t *testing.T) {
 	for _, step := range []time.Duration{-24 * time.Hour, -time.Minute, time.Minute, 24 * time.Hour} {

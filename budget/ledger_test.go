@@ -131,9 +131,9 @@ func TestB5RecordIsCutToTheBudget(t *testing.T) {
 	b.Record("before", at(-2*time.Second), at(0))
 	b.Record("backwards", at(2*time.Second), at(1*time.Second))
 	b.Record("future", at(6*time.Second), at(7*time.Second))
-	b.Record("joined", at(-2*time.Second), at(time.Second))
 	b.Record("running", at(2*time.Second), at(9*time.Second))
 	b.Record("instant", at(3*time.Second), at(3*time.Second))
+	b.Record("joined", at(-2*time.Second), at(time.Second))
 	want := []string{"joined 0s-1s", "running 2s-5s", "instant 3s-3s"}
 	var got []string
 	for _, p := range b.Ledger().Phases {
