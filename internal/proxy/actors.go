@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"container/list"
 	"context"
 	"net"
 	"net/http"
@@ -18,8 +17,9 @@ const (
 	actorIdleTimeout = 4 * time.Second
 	// maxIdlePerActor bounds the unused connections that are kept per actor.
 	maxIdlePerActor = 128
-	// maxIdleActors bounds the actors without a request whose connections are
-	// kept.
+	// maxIdleActors bounds the actors whose connections are kept although they
+	// have no request: when there are that many, and again when their number has
+	// doubled, all of those are forgotten.
 	maxIdleActors = 1024
 )
 
@@ -30,7 +30,7 @@ type actors struct {
 
 	mu      sync.Mutex
 	current map[string]*conns // by actor
-	unused  list.List         // of *conns without a user, the longest unused first
+	sweepAt int               // how many of them are too many
 }
 
 // conns are the connections to one target. The fields below target are guarded
@@ -40,87 +40,86 @@ type conns struct {
 	actor     string
 	target    router.Target
 	users     int
-	retired   bool          // not in current; to be closed when the last user leaves
-	unused    *list.Element // set when it is in actors.unused
+	retired   bool // not in current; to be closed when the last user leaves
 }
 
 func (a *actors) init(dialer *net.Dialer) {
 	a.dialer = dialer
 	a.current = make(map[string]*conns)
+	a.sweepAt = maxIdleActors
 }
 
 // take returns the connections to target, which give must be told of.
 func (a *actors) take(actor string, target router.Target) *conns {
 	a.mu.Lock()
 	c := a.current[actor]
-	var old *conns
-	switch {
-	case c != nil && c.target == target:
-		if c.unused != nil {
-			a.unused.Remove(c.unused)
-			c.unused = nil
-		}
-	case c != nil && target.Wake < c.target.Wake: // a request that was slow to come here
-		c = a.connect(actor, target)
-		c.retired = true
-	default:
-		old = c
-		if old != nil {
-			a.retireLocked(old)
-		}
-		c = a.connect(actor, target)
-		a.current[actor] = c
+	var over []*conns
+	if c == nil || c.target != target {
+		c, over = a.connectLocked(actor, target, c)
 	}
 	c.users++
 	a.mu.Unlock()
-	if old != nil {
-		old.transport.CloseIdleConnections()
-	}
+	disconnect(over)
 	return c
+}
+
+// connectLocked returns new connections in the place of old, which may be nil,
+// and those that are over.
+func (a *actors) connectLocked(actor string, target router.Target, old *conns) (c *conns, over []*conns) {
+	c = &conns{actor: actor, target: target, transport: newTransport(a.dialer, target.Protocol)}
+	if old != nil && target.Wake < old.target.Wake { // a request that was slow to come here
+		c.retired = true
+		return c, nil
+	}
+	if old != nil {
+		over = append(over, a.retireLocked(old))
+	}
+	if len(a.current) >= a.sweepAt {
+		for _, unused := range a.current {
+			if unused.users == 0 {
+				over = append(over, a.retireLocked(unused))
+			}
+		}
+		a.sweepAt = max(maxIdleActors, 2*len(a.current))
+	}
+	a.current[actor] = c
+	return c, over
 }
 
 // give ends one use of c.
 func (a *actors) give(c *conns) {
 	a.mu.Lock()
-	var over *conns
-	if c.users--; c.users == 0 {
-		if c.retired {
-			over = c
-		} else {
-			c.unused = a.unused.PushBack(c)
-			if a.unused.Len() > maxIdleActors {
-				over = a.unused.Front().Value.(*conns)
-				a.retireLocked(over)
-			}
-		}
-	}
+	c.users--
+	over := c.users == 0 && c.retired
 	a.mu.Unlock()
-	if over != nil {
-		over.transport.CloseIdleConnections()
+	if over {
+		disconnect([]*conns{c})
 	}
 }
 
-func (a *actors) retireLocked(c *conns) {
+func (a *actors) retireLocked(c *conns) *conns {
 	c.retired = true
 	delete(a.current, c.actor)
-	if c.unused != nil {
-		a.unused.Remove(c.unused)
-		c.unused = nil
+	return c
+}
+
+// disconnect closes the connections that are not in use, and makes the others
+// close when their use ends.
+func disconnect(over []*conns) {
+	for _, c := range over {
+		c.transport.CloseIdleConnections()
 	}
 }
 
 // close drops all connections that are not in use.
 func (a *actors) close() {
+	var over []*conns
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	for _, c := range a.current {
-		a.retireLocked(c)
-		go c.transport.CloseIdleConnections()
+		over = append(over, a.retireLocked(c))
 	}
-}
-
-func (a *actors) connect(actor string, target router.Target) *conns {
-	return &conns{actor: actor, target: target, transport: newTransport(a.dialer, target.Protocol)}
+	a.mu.Unlock()
+	disconnect(over)
 }
 
 func newTransport(dialer *net.Dialer, protocol string) *http.Transport {

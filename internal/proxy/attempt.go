@@ -120,7 +120,7 @@ func (x *exchange) retry(try int, failed *router.Error) *router.Error {
 // answered ends the budget, now that the actor's final response header is
 // there: unless it had already ended.
 func (x *exchange) answered(out *http.Request, resp *http.Response) *router.Error {
-	if !x.stopTimeout() {
+	if !x.timeout.Stop() {
 		resp.Body.Close()
 		return x.ended(nil)
 	}
@@ -149,7 +149,7 @@ func (x *exchange) ended(err error) *router.Error {
 		return router.Fail(router.ClientGone, "the client left before the answer", context.Cause(x.client))
 	}
 	if err == nil {
-		err = context.Cause(x.budget)
+		err = context.Cause(x.client)
 	}
 	return router.Fail(router.AttemptTimeout, "the actor did not answer within the request's budget", err)
 }

@@ -32,10 +32,10 @@ const (
 // longer than the handler's call: this is why it may hold contexts, which
 // ReverseProxy has no parameter for.
 //
-// Of the contexts, budget derives from client, and client from the request's
-// own. client ends when the client leaves, budget also at the budget's end.
-// What is forwarded runs on client, so that it can outlive the budget; until
-// the final response header the end of the budget ends client too.
+// It has two contexts, both derived from the request's own. Waiting is done on
+// budget, which ends when the client leaves and at the budget's end. Forwarding
+// is done on client, so that it can outlive the budget; until the final
+// response header, timeout ends client at the budget's end.
 type exchange struct {
 	proxy   *Proxy
 	w       http.ResponseWriter
@@ -49,18 +49,18 @@ type exchange struct {
 	actor string
 	band  int
 
-	client context.Context
-	cancel context.CancelCauseFunc // of client; safe to call from any goroutine
-	budget context.Context
-	spend  context.CancelFunc // of budget
+	budget  context.Context
+	spend   context.CancelFunc // of budget
+	client  context.Context
+	cancel  context.CancelCauseFunc // of client
+	timeout *time.Timer
 
-	unwatch     func()      // the client's connection is watched; nil: not
-	stopTimeout func() bool // takes the budget's end off client; nil: not on
-	ride        *router.Ride
-	conns       *conns   // in use by the attempt
-	body        *inbound // nil: the request has none
-	sending     *sending // body as the last attempt sees it
-	sent        progress
+	unwatch func() // the client's connection is watched; nil: not
+	ride    *router.Ride
+	conns   *conns   // in use by the attempt
+	body    *inbound // nil: the request has none
+	sending *sending // body as the last attempt sees it
+	sent    progress
 
 	parked   bool
 	waited   time.Duration
@@ -112,7 +112,7 @@ func (x *exchange) admit() *router.Error {
 		limit = x.route.Budget
 	}
 	x.client, x.cancel = context.WithCancelCause(r.Context())
-	x.budget, x.spend = budget.For(x.client, min(limit, x.route.MaxBudget))
+	x.budget, x.spend = budget.For(r.Context(), min(limit, x.route.MaxBudget))
 	x.budget = turnstile.Begin(x.budget, x.band)
 	return nil
 }
@@ -140,8 +140,8 @@ func (x *exchange) onWait() (stop func()) {
 	return func() {}
 }
 
-// watchClient cancels client when the client's connection is closed from the
-// other side. HTTP/2 needs no help for that, and a connection of it is shared.
+// watchClient ends both contexts when the client's connection is closed from
+// the other side. HTTP/2 needs no help for that, and a connection of it is shared.
 func (x *exchange) watchClient() {
 	if x.unwatch != nil || x.in.ProtoMajor != 1 {
 		return
@@ -150,8 +150,11 @@ func (x *exchange) watchClient() {
 	if !ok {
 		return
 	}
-	cancel := x.cancel
-	x.unwatch = x.proxy.watch.add(conn, func() { cancel(errClientLeft) })
+	cancel, spend := x.cancel, x.spend
+	x.unwatch = x.proxy.watch.add(conn, func() {
+		cancel(errClientLeft)
+		spend()
+	})
 }
 
 // errClientLeft is the cause of a request whose client closed the connection.
@@ -165,8 +168,9 @@ func (x *exchange) forward() {
 		// answer early. On HTTP/2 this is so anyway.
 		http.NewResponseController(x.w).EnableFullDuplex()
 	}
-	cancel, over := x.cancel, x.budget
-	x.stopTimeout = context.AfterFunc(over, func() { cancel(context.Cause(over)) })
+	// A timer of our own costs half of what context.AfterFunc on budget does.
+	cancel, limit := x.cancel, budget.From(x.budget)
+	x.timeout = time.AfterFunc(limit.Remaining(), func() { cancel(limit.Afford(0)) })
 	proxy := httputil.ReverseProxy{
 		Rewrite:        x.rewrite,
 		Transport:      x,
@@ -284,10 +288,10 @@ func (x *exchange) end() {
 		x.refuse(fault)
 	}
 	x.stopWatch()
-	if x.stopTimeout != nil {
-		x.stopTimeout()
-	}
 	x.alight()
+	if x.timeout != nil {
+		x.timeout.Stop()
+	}
 	if x.cancel != nil {
 		x.spend()
 		x.cancel(nil)

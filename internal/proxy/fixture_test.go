@@ -149,6 +149,7 @@ type setup struct {
 	options Options
 	tls     bool
 	routes  []router.Route // added before the default one
+	silent  bool           // no records
 }
 
 // fixture is a proxy on a real listener. The host of a request names its
@@ -182,7 +183,11 @@ func newFixture(t testing.TB, s setup) *fixture {
 		lot:     parking.NewLot(s.lot),
 		records: make(chan router.Record, 100_000),
 	}
-	f.router = router.New(f.plane, f.lot, router.Options{Observe: func(r router.Record) { f.records <- r }})
+	observe := func(r router.Record) { f.records <- r }
+	if s.silent {
+		observe = nil
+	}
+	f.router = router.New(f.plane, f.lot, router.Options{Observe: observe})
 	names, err := router.NewNames(append(s.routes, router.Route{
 		Name: "all", Host: "{actor}.test", Budget: s.budget, MaxBudget: max(s.budget, time.Minute),
 	}))
