@@ -123,7 +123,7 @@ state: %q
 lot: %d
 linger: 0s
 trusted_peers: [127.0.0.1]
-defaults: {budget: 20s, max_budget: 20s, start_timeout: 20s, grace: 5s, idle: 20s}
+defaults: {budget: 1m, max_budget: 1m, start_timeout: 1m, grace: 5s, idle: 20s}
 pools: {gates: {workers: %d}}
 routes:
   - {name: now, host: "{actor}.now.localhost", band: 0}

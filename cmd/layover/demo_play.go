@@ -23,7 +23,7 @@ var (
 )
 
 const (
-	shortBudget = time.Second
+	shortBudget = 1500 * time.Millisecond
 	shortCount  = demoSpots - 20 // fills the lot
 	overflow    = 8
 	warmCount   = 100
@@ -149,6 +149,12 @@ func (d *demo) play(ctx context.Context) error {
 
 	d.screen.say("waits for the deadlines to end")
 	if err := d.until(ctx, "the short deadlines to end", func() bool { return d.answered("short") == shortCount }); err != nil {
+		return err
+	}
+	inLine := len(burstOrder) - 2 // the first two have workers
+	if err := d.until(ctx, "those without callers to leave the line", func() bool {
+		return d.server.router.Snapshot().Plane.Pools[0].Waiting == inLine
+	}); err != nil {
 		return err
 	}
 	d.screen.say("workers go round")

@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +42,40 @@ func (c *config) check(r *reader) {
 	}
 	c.checkRoutes(r)
 	c.checkReach()
+	if len(r.list) == 0 {
+		c.checkPlane(r)
+	}
+}
+
+var planeError = regexp.MustCompile(`^local: (pool|actor) "([^"]*)": (.*)$`)
+
+// checkPlane asks the plane, too: what it would refuse is never found out by
+// starting.
+func (c *config) checkPlane(r *reader) {
+	err := c.local().Validate()
+	if err == nil {
+		return
+	}
+	for text := range strings.Lines(err.Error()) {
+		line := 0
+		text = strings.TrimSuffix(text, "\n")
+		if m := planeError.FindStringSubmatch(text); m != nil {
+			line, text = c.lineOf(m[1], m[2]), m[1]+" \""+m[2]+"\": "+m[3]
+		}
+		r.add(line, "%s", text)
+	}
+}
+
+func (c *config) lineOf(kind, name string) int {
+	if p := c.pool(name); kind == "pool" && p != nil {
+		return p.fields.line
+	}
+	for _, a := range c.Actors {
+		if a.Name == name {
+			return a.fields.line
+		}
+	}
+	return 0
 }
 
 func (c *config) checkAddresses(r *reader) {
@@ -119,13 +154,13 @@ func (c *config) checkActor(r *reader, a actor) {
 	} else {
 		c.checkProgram(a)
 	}
-	for _, text := range append(a.Command, a.Env...) {
+	for _, text := range slices.Concat(a.Command, a.Env, []string{a.Cwd}) {
 		if !template && strings.Contains(text, "{match}") {
-			r.add(f.at("command"), "{match} stands for what the * of the actor's name stands for, and %q has none; use {actor}", a.Name)
+			r.add(f.line, "{match} stands for what the * of the actor's name stands for, and %q has none; use {actor}", a.Name)
 			break
 		}
 	}
-	if a.Cwd != "" {
+	if a.Cwd != "" && !strings.Contains(a.Cwd, "{") {
 		if info, err := os.Stat(a.Cwd); err != nil || !info.IsDir() {
 			r.add(f.at("cwd"), "cwd %q is not a folder; create it or correct the path", a.Cwd)
 		}
