@@ -124,7 +124,7 @@ const (
 	isEmpty    = "is empty"
 	isZero     = "is zero"
 	isNegative = "is negative"
-	isFar      = "is more than 100 years"
+	isFar      = "is more than 100 years away"
 	isNoForm   = "is not in the form expected"
 )
 
