@@ -29,7 +29,7 @@ routes:
 	}
 	defer s.stop()
 	active := func() float64 {
-		n, err := s.metric("layover_lot_active")
+		n, err := s.metric("layover_lot_spots_used")
 		if err != nil {
 			return -1
 		}

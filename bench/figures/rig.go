@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"layover/internal/admin"
 	"layover/internal/proxy"
 	"layover/internal/router"
 	"layover/internal/router/planetest"
@@ -49,7 +50,11 @@ func newRig(addr string, lot *parking.Lot) (*rig, error) {
 		return nil, err
 	}
 	ride.Done()
-	g.router = router.New(plane, lot, router.Options{})
+	operator, err := admin.New(admin.Options{})
+	if err != nil {
+		return nil, err
+	}
+	g.router = router.New(plane, lot, router.Options{Observe: operator.Observe})
 	g.router.SetNames(names)
 	front := proxy.New(g.router, proxy.Options{Log: slog.New(slog.DiscardHandler)})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

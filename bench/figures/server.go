@@ -37,7 +37,13 @@ func startServer(config string) (*server, error) {
 	}
 	s := &server{dir: dir, log: filepath.Join(dir, "log")}
 	binary := filepath.Join(dir, "layover")
-	if out, err := exec.Command("go", "build", "-o", binary, "layover/cmd/layover").CombinedOutput(); err != nil {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "layover").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list: %w: run this in the bench folder", err)
+	}
+	build := exec.Command("go", "build", "-o", binary, "./cmd/layover")
+	build.Dir = strings.TrimSpace(string(root))
+	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %v\n%s", err, out)
 	}
 	if s.addr, err = freeAddr(); err != nil {

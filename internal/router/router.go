@@ -141,7 +141,7 @@ func (r *Router) wake(ctx context.Context, actor string, use Use) (*Ride, error)
 	if _, ok := turnstile.ClaimFrom(ctx); !ok {
 		ctx = turnstile.Begin(ctx, 0)
 	}
-	ride := &Ride{Wake: WakeJoined, use: use}
+	ride := Ride{Wake: WakeJoined, use: use} // on the stack: the wait can be long and there can be many
 	for {
 		target, outcome, err := r.flights.Join(ctx, actor, func(ctx context.Context, f *parking.Flight) (Target, error) {
 			return r.fly(ctx, actor, f)
@@ -159,7 +159,8 @@ func (r *Router) wake(ctx context.Context, actor string, use Use) (*Ride, error)
 		}
 		if use.Take(target) {
 			ride.Target = target
-			return ride, nil
+			taken := ride
+			return &taken, nil
 		}
 		if ctx.Err() != nil {
 			return nil, r.ended(ctx, actor, StillWaking)
