@@ -69,7 +69,8 @@ func share(b *testing.B, workers int, turn func()) {
 	wg.Wait()
 }
 
-// BenchmarkCancelStorm is the time per waiter when a line of that many is cancelled at once: it must not grow with the line.
+// BenchmarkCancelStorm is the time per waiter, from its start to its end, when a line of that many is cancelled at once: it must not
+// grow in proportion to the line.
 func BenchmarkCancelStorm(b *testing.B) {
 	for _, c := range []struct {
 		name string

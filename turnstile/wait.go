@@ -180,7 +180,7 @@ func (t *Turnstile) collect(ctx context.Context, w *waiter) (Pass, bool) {
 }
 
 // settleLocked decides who gets slot l, which has just been given back or added: a debt, the best claim in line that still has
-// use for it, or nobody. The word must be guarded if l is a slot of it.
+// use for it, or nobody.
 func (t *Turnstile) settleLocked(l *slot) (wake chain) {
 	if t.debt > 0 {
 		t.debt--

@@ -31,7 +31,7 @@ import "math/bits"
 //	available        = popcount(free) + reserve - debt      (debt > 0 only if popcount(free) + reserve = 0)
 //	size             = available + held
 //	waiting > 0      => available <= 0                      (capacity free and somebody waiting never coexist)
-//	free[i]          => no live pass names slot i
+//	free[i]          => no live pass names slot i, since the generation has moved on
 //	live pass (i, g) <=> g = generation(i) && slot i is neither free nor idle
 //
 // A pass is a slot and the generation it was issued with. Giving it back moves the generation on, and only the call that
@@ -84,14 +84,14 @@ func (t *Turnstile) tryTake() Pass {
 // tryGiveFirst gives back a pass of slot 0 at the first attempt. It is small enough to be compiled into its caller.
 func (t *Turnstile) tryGiveFirst(gen uint64) bool {
 	s := t.word.Load()
-	return s&(guard|free0|gen0Mask) == gen && t.word.CompareAndSwap(s, nextGen0(s)|free0)
+	return s&(guard|gen0Mask) == gen && t.word.CompareAndSwap(s, nextGen0(s)|free0)
 }
 
 // giveFirst gives back a pass of slot 0, whose generation is in the word. It reports whether the pass was live.
 func (t *Turnstile) giveFirst(gen uint64) bool {
 	for n := uint(0); ; n++ {
 		s := t.word.Load()
-		if s&free0 != 0 || s&gen0Mask != gen {
+		if s&gen0Mask != gen {
 			return false
 		}
 		if s&guard != 0 {
@@ -120,7 +120,6 @@ func (t *Turnstile) giveFast(l *slot, gen uint64) bool {
 		s := t.word.Load()
 		if s&guard != 0 {
 			t.mu.Lock()
-			t.guardLocked() // it may have been taken off since
 			wake := t.settleLocked(l)
 			t.mu.Unlock()
 			wake.notify()
@@ -139,7 +138,7 @@ func (t *Turnstile) giveGuarded(l *slot, gen uint64) bool {
 	if l.i == 0 {
 		t.guardLocked() // it may have been taken off since
 	}
-	if l.genLocked() != gen || l.i == 0 && t.word.Load()&free0 != 0 {
+	if l.genLocked() != gen {
 		t.openLocked()
 		t.mu.Unlock()
 		return false
@@ -225,10 +224,10 @@ func (t *Turnstile) newSlotLocked() *slot {
 	return t.restSlotLocked()
 }
 
-// freeLocked makes l, whose pass nobody holds, free. A slot of the word needs the guard.
+// freeLocked makes l, whose pass nobody holds, free. It needs no guard: nobody can join the line meanwhile.
 func (t *Turnstile) freeLocked(l *slot) {
 	if l.i < fastSlots {
-		t.word.Store(t.word.Load() | freeBit(l.i))
+		t.word.Or(freeBit(l.i))
 		return
 	}
 	t.reserve++
