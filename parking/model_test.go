@@ -314,7 +314,7 @@ func TestModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for range 300 {
+	for range 200 {
 		s, h := randomSetup(r), randomHistory(r, 60)
 		if check(t, s, h, "") == nil {
 			continue

@@ -187,3 +187,16 @@ func TestRaceTimerThatCouldNotBeStoppedIsIgnored(t *testing.T) {
 	}
 	r.e.land()
 }
+
+func TestRaceLateTimerDoesNotEndACommittedFlight(t *testing.T) {
+	r, p := newRig(t, 0)
+	r.fs.tower.linger = 1 << 40
+	r.wantLeft(p)
+	r.e.Commit()
+	r.fs.tower.linger = 0 // as if the timer had fired before Commit could stop it
+	r.e.lingerOver()
+	if r.e.state != committed || r.ctx.Err() != nil {
+		t.Fatalf("state = %v, context %v; want committed", r.e.state, r.ctx.Err())
+	}
+	r.e.land()
+}

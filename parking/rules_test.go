@@ -3,6 +3,7 @@ package parking
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -567,6 +568,9 @@ func TestP3LotIsNotTouchedWithoutParking(t *testing.T) {
 	fs.Join(ctx, "a", func(_ context.Context, f *Flight) (int, error) {
 		f.Commit()
 		cancel()
+		for len(f.Callers()) > 0 {
+			runtime.Gosched()
+		}
 		return 1, nil
 	})
 	if err := fs.Wait(t.Context()); err != nil {

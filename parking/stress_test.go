@@ -96,7 +96,7 @@ func TestStress(t *testing.T) {
 // TestParkShedsNobodyOlderThanItKeeps opens and closes the lot while a flight
 // parks: those who keep a place must be the oldest.
 func TestParkShedsNobodyOlderThanItKeeps(t *testing.T) {
-	for range 20 {
+	for range 8 {
 		r, p := newRig(t, 0)
 		ps := []*rigged{p}
 		for range 5000 {
