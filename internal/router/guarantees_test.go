@@ -364,6 +364,24 @@ func TestG5_NothingWaitsPastItsEnd(t *testing.T) {
 	})
 }
 
+func TestG5_AWakeUpThatLandsAtTheEndIsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane := taking(planetest.NewScripted(1, "a"), 5*time.Second)
+		r := router.New(plane, parking.NewLot(parking.Unlimited), router.Options{})
+		q := send(r, "a", 0, 5*time.Second)
+		<-q.done
+		if q.ride != nil {
+			t.Error("a request got a ride at the very end of its budget")
+		}
+		if got := router.ReasonOf(q.err); got != router.StillWaking {
+			t.Errorf("Route = %v, want still_waking", q.err)
+		}
+		if got := plane.Snapshot().Actors[0]; got.InFlight != 0 || got.Wanted != 0 {
+			t.Errorf("the actor is still in use: %+v", got)
+		}
+	})
+}
+
 func TestG5_ALateJoinerHasItsOwnFullBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plane := taking(planetest.NewScripted(1, "a"), 20*time.Second)

@@ -114,7 +114,7 @@ type Ask struct {
 // phases of the wait go, and its claim (band 0 from now if it has none). The
 // error is an *Error.
 func (r *Router) Route(ctx context.Context, ask Ask) (*Ride, error) {
-	if ctx.Err() != nil {
+	if over(ctx) != nil {
 		return nil, r.ended(ctx, ask.Actor, DeadlinePast)
 	}
 	use, err := r.plane.Want(ask.Actor)
@@ -157,13 +157,13 @@ func (r *Router) wake(ctx context.Context, actor string, use Use) (*Ride, error)
 		if err != nil {
 			return nil, r.refused(ctx, actor, outcome, err)
 		}
+		if over(ctx) != nil { // it landed just before the end: too late to forward anything
+			return nil, r.ended(ctx, actor, StillWaking)
+		}
 		if use.Take(target) {
 			ride.Target = target
 			taken := ride
 			return &taken, nil
-		}
-		if ctx.Err() != nil {
-			return nil, r.ended(ctx, actor, StillWaking)
 		}
 	}
 }
@@ -197,10 +197,19 @@ func (r *Router) refused(ctx context.Context, actor string, outcome parking.Outc
 	return refusal
 }
 
+// over returns why ctx has ended, nil if it has not. The clock decides, not the
+// timer of the budget's end, which may be late.
+func over(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return budget.From(ctx).Afford(0)
+}
+
 // ended is the error of a request whose context is over: the client left, or
 // the budget ended with what late says.
 func (r *Router) ended(ctx context.Context, actor string, late Reason) *Error {
-	cause := context.Cause(ctx)
+	cause := over(ctx)
 	if !errors.Is(cause, context.DeadlineExceeded) {
 		return &Error{Reason: ClientGone, Actor: actor, Err: cause}
 	}
