@@ -431,6 +431,9 @@ func (s *subject) differs(r *reference) string {
 	if got, want := [...]int{st.Size, st.Held, st.Waiting, int(st.Cancelled + st.Doomed)}, [...]int{r.size, r.held(), len(r.line), int(r.gone)}; got != want {
 		return fmt.Sprintf("size, held, waiting, gone = %v, want %v", got, want)
 	}
+	if got, want := s.ts.word.Load()&guard != 0, len(r.line) > 0 || r.held() > r.size || r.closed; got != want {
+		return fmt.Sprintf("guard = %v, want %v", got, want)
+	}
 	for i, w := range s.ts.Line(actors) {
 		if want := r.line[i].claim; w.Claim != want {
 			return fmt.Sprintf("line[%d] = %v, want %v", i, w.Claim, want)

@@ -164,8 +164,10 @@ func TestT14_SetKeepsTheOrderOfArrivalAmongEquals(t *testing.T) {
 		first := take(t, ts)
 		place := ts.Enter(claimAt(5, 0), time.Time{})
 		later := queue(ts, claimAt(1, 0))
+		last := ts.Enter(claimAt(5, 0), time.Time{})
 		place.Set(claimAt(1, 0), time.Time{})
-		wantOrder(t, first, wait(place), later)
+		last.Set(claimAt(1, 0), time.Time{})
+		wantOrder(t, first, wait(place), later, wait(last))
 	})
 }
 
