@@ -43,7 +43,7 @@ type actor struct {
 	failures  int       // starts that failed in a row
 	retryAt   time.Time // no start before; zero: none failed
 	lastError string
-	lastWords []string // what it printed before that
+	lastWords []string // what its last life printed in the end
 
 	alarm   *time.Timer
 	alarmAt time.Time // when alarm rings; zero: it is not set
@@ -191,7 +191,7 @@ func (p *Plane) fail(a *actor, l *life, err error) {
 	if l.program != nil {
 		l.err.Output = l.program.output(shownLines)
 	}
-	p.backOffLocked(a, l, l.err.Detail)
+	a.backOffLocked(l.err.Detail)
 	l.err.RetryAfter = backoff(a.failures)
 	p.stopLocked(a, l, errFailed)
 }
@@ -204,20 +204,17 @@ func (p *Plane) crash(a *actor, l *life) {
 		return
 	}
 	if !l.served { // it was ready and of no use: as bad as a failed start, or it would be started for ever
-		p.backOffLocked(a, l, "the actor exited before it served a request: "+l.program.how())
+		a.backOffLocked("the actor exited before it served a request: " + l.program.how())
 	} else {
-		a.lastError, a.lastWords = "the actor exited: "+l.program.how(), l.program.output(shownLines)
+		a.lastError = "the actor exited: " + l.program.how()
 	}
 	p.stopLocked(a, l, errCrashed)
 }
 
-func (p *Plane) backOffLocked(a *actor, l *life, what string) {
+func (a *actor) backOffLocked(what string) {
 	a.failures++
 	a.retryAt = time.Now().Add(backoff(a.failures))
 	a.lastError = what
-	if l.program != nil {
-		a.lastWords = l.program.output(shownLines)
-	}
 }
 
 // dismissLocked: waking or awake to going to sleep. An awake actor finishes
@@ -284,6 +281,9 @@ func (p *Plane) patience(a *actor, l *life) (context.Context, context.CancelFunc
 // end: going to sleep to asleep. The worker goes to whoever is next in line.
 func (p *Plane) end(a *actor, l *life) {
 	p.mu.Lock()
+	if l.program != nil {
+		a.lastWords = l.program.output(shownLines)
+	}
 	a.life = nil
 	a.enterLocked(router.Asleep)
 	l.pool.stopping--

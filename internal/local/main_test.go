@@ -3,6 +3,7 @@
 package local
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -11,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"layover/internal/router"
+	"layover/parking"
 )
 
 // actAs makes the test binary one of the programs that the tests run as actors.
@@ -37,12 +40,12 @@ func act(what string) {
 	switch what {
 	case "server":
 		serve(listen(port))
-	case "slow server": // listens after DELAY
-		delay, _ := time.ParseDuration(os.Getenv("DELAY"))
-		<-time.After(delay)
+	case "slow server": // listens after 10 ms
+		<-time.After(10 * time.Millisecond)
 		serve(listen(port))
 	case "deaf server": // ignores TERM
 		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("deaf", os.Getpid())
 		serve(listen(port))
 	case "polite server": // says goodbye on TERM
 		term := make(chan os.Signal, 1)
@@ -68,7 +71,7 @@ func act(what string) {
 	case "mute": // never listens
 		fmt.Println("thinking")
 		select {}
-	case "unhealthy": // answers 503 until NOT_BEFORE requests came
+	case "unhealthy": // answers 503 to the first REFUSALS requests
 		left, _ := strconv.Atoi(os.Getenv("REFUSALS"))
 		http.Serve(listen(port), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if left--; left >= 0 {
@@ -99,10 +102,13 @@ func act(what string) {
 	case "parent": // a fork in the same group serves; exits when it gets USR1
 		usr1 := make(chan os.Signal, 1)
 		signal.Notify(usr1, syscall.SIGUSR1)
-		fork("server", nil)
+		fork("server", os.Stdout, nil)
 		<-usr1
 	case "daemon": // serves, and leaves a process in a session of its own
-		fork("deaf server", &syscall.SysProcAttr{Setsid: true}, "PORT=0")
+		r, w, _ := os.Pipe()
+		fork("deaf server", w, &syscall.SysProcAttr{Setsid: true}, "PORT=0")
+		line, _ := bufio.NewReader(r).ReadString('\n')
+		fmt.Print(line)
 		serve(listen(port))
 	case "bigmouth": // prints a lot before it listens
 		line := strings.Repeat("x", 5000)
@@ -110,6 +116,23 @@ func act(what string) {
 			fmt.Println(i, line)
 		}
 		serve(listen(port))
+	case "router":
+		actAsRouter()
+	case "orphanage": // leaves a process in a session of its own that ends when told
+		fork("orphan", os.Stdout, &syscall.SysProcAttr{Setsid: true})
+		serve(listen(port))
+	case "orphan":
+		usr1 := make(chan os.Signal, 1)
+		signal.Notify(usr1, syscall.SIGUSR1)
+		<-usr1
+	case "h2c server":
+		srv := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ProtoMajor != 2 {
+				w.WriteHeader(http.StatusHTTPVersionNotSupported)
+			}
+		})}
+		srv.Protocols.SetUnencryptedHTTP2(true)
+		srv.Serve(listen(port))
 	default:
 		fmt.Println("no such actor:", what)
 		os.Exit(2)
@@ -136,17 +159,6 @@ func serve(l net.Listener) {
 	http.HandleFunc("/env", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, strings.Join(os.Environ(), "\n"))
 	})
-	http.HandleFunc("/files", func(w http.ResponseWriter, r *http.Request) {
-		files, _ := filepath.Glob("/proc/self/fd/*")
-		for _, file := range files {
-			link, _ := os.Readlink(file)
-			fmt.Fprintln(w, filepath.Base(file), link)
-		}
-	})
-	http.HandleFunc("/id", func(w http.ResponseWriter, r *http.Request) {
-		dir, _ := os.Getwd()
-		fmt.Fprintln(w, os.Getuid(), os.Getgid(), dir)
-	})
 	http.Serve(l, nil)
 }
 
@@ -161,10 +173,10 @@ func tell(message string) {
 	}
 }
 
-func fork(what string, attr *syscall.SysProcAttr, env ...string) {
+func fork(what string, stdout *os.File, attr *syscall.SysProcAttr, env ...string) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(append(os.Environ(), actAs+"="+what), env...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
 	cmd.SysProcAttr = attr
 	if err := cmd.Start(); err != nil {
 		fmt.Println(err)
@@ -193,4 +205,25 @@ func mustPlane(t *testing.T, workers int, actors ...Actor) *Plane {
 		}
 	})
 	return p
+}
+
+// actAsRouter runs a plane in the folder STATE, wakes its actors and says so.
+func actAsRouter() {
+	p, err := New(Config{
+		State: os.Getenv("STATE"), Pools: []Pool{{Name: "pool", Workers: 3}},
+		Actors: []Actor{acting("meek", "server"), acting("deaf", "deaf server"), acting("daemon", "daemon")},
+	}, Options{})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	r := router.New(p, parking.NewLot(10), router.Options{})
+	for _, name := range []string{"meek", "deaf", "daemon"} {
+		if _, err := r.Route(context.Background(), router.Ask{Actor: name}); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	fmt.Println("awake")
+	select {}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,6 +22,21 @@ func processAttributes(cred *userCredential) *syscall.SysProcAttr {
 		attr.Credential = &cred.ids
 	}
 	return attr
+}
+
+// closeFilesOnExec keeps what the router itself was given, such as sockets from
+// a service manager, from its actors. What Go opens is kept from them anyway.
+func closeFilesOnExec() {
+	const first = 3
+	if unix.CloseRange(first, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) == nil { // since Linux 5.11
+		return
+	}
+	names, _ := filepath.Glob("/proc/self/fd/*")
+	for _, name := range names {
+		if fd, err := strconv.Atoi(filepath.Base(name)); err == nil && fd >= first {
+			syscall.CloseOnExec(fd)
+		}
+	}
 }
 
 // notifyName is an abstract socket: it needs no folder that another user can
@@ -117,7 +133,7 @@ func (h *osHost) left(pr *process) (pids []int) {
 			if s.pgrp == pr.pid() && s.ppid == os.Getpid() {
 				syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 			}
-		case s.pgrp == pr.pid() || marked(pid, pr.marker+"\x00"):
+		case s.pgrp == pr.pid() || marked(pid, pr.marker+"\x00") || s.ppid == os.Getpid() && !h.isProc(pid) && ending(pid):
 			pids = append(pids, pid)
 		}
 	}
@@ -132,7 +148,7 @@ func (h *osHost) descendants(pid, main int) (pids []int, ok bool) {
 		return nil, pid != os.Getpid() // it is gone
 	}
 	for _, task := range tasks {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
+		text, err := childrenOf(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
 		if err != nil && pid == os.Getpid() && !taskGone(err) {
 			return nil, false
 		}
@@ -146,6 +162,28 @@ func (h *osHost) descendants(pid, main int) (pids []int, ok bool) {
 		}
 	}
 	return pids, true
+}
+
+// ending reports whether pid has begun to exit: it has no memory any more, so
+// its environment cannot say whose it is, but it may still have files open.
+func ending(pid int) bool {
+	_, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return err != nil && !os.IsPermission(err)
+}
+
+// childrenOf reads a list of children. The kernel passes one over when the one
+// before it goes away just then; but then that one is in this reading and not
+// in the next. So two equal readings are complete.
+func childrenOf(file string) ([]byte, error) {
+	last, err := os.ReadFile(file)
+	for err == nil {
+		var text []byte
+		if text, err = os.ReadFile(file); bytes.Equal(text, last) {
+			break
+		}
+		last = text
+	}
+	return last, err
 }
 
 // taskGone reports whether err says that a thread ended, rather than that the

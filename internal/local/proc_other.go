@@ -21,6 +21,14 @@ func processAttributes(cred *userCredential) *syscall.SysProcAttr {
 	return attr
 }
 
+// closeFilesOnExec keeps the first files that the router itself was given from
+// its actors. What Go opens is kept from them anyway.
+func closeFilesOnExec() {
+	for fd := 3; fd < 256; fd++ {
+		syscall.CloseOnExec(fd)
+	}
+}
+
 func notifyName() (string, error) {
 	return filepath.Join(os.TempDir(), "layover-"+rand.Text()+".sock"), nil
 }

@@ -43,6 +43,7 @@ type osHost struct {
 
 func newHost(state string, log *slog.Logger) (host, error) {
 	h := &osHost{log: log, run: rand.Text(), starts: make(chan func()), procs: make(map[int]*process)}
+	closeFilesOnExec()
 	var err error
 	if h.folder, err = openFolder(state, h.run, log); err != nil {
 		return nil, err
@@ -116,6 +117,11 @@ func (pr *process) launch() error {
 	cred, err := credentials(pr.job.User)
 	if err != nil {
 		return err
+	}
+	if dir := pr.job.Dir; dir != "" { // or the kernel's error would be about the program
+		if _, err := os.Stat(dir); err != nil {
+			return err
+		}
 	}
 	if err := pr.signs.open(pr.job.Ready.Kind, pr.addr()); err != nil {
 		return err

@@ -92,7 +92,7 @@ func (pr *process) ready(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return last
 	}
-	if last == nil || errors.Is(last, context.Canceled) || errors.Is(last, context.DeadlineExceeded) {
+	if last == nil {
 		return context.Cause(ctx)
 	}
 	return fmt.Errorf("%w: %w", context.Cause(ctx), last)
@@ -133,18 +133,19 @@ func (pr *process) await(ctx context.Context) error {
 // connects waits until a connection to the port can be had.
 func (pr *process) connects(ctx context.Context) error {
 	var dialer net.Dialer
-	for began := time.Now(); ; pause(ctx, time.Since(began)) {
+	var last error
+	for began := time.Now(); ctx.Err() == nil; pause(ctx, time.Since(began)) {
 		c, err := dialer.DialContext(ctx, "tcp4", pr.addr())
-		if err == nil {
+		switch {
+		case err == nil:
 			return c.Close()
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("nothing listens at %s", pr.addr())
-		}
-		if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) {
-			return err
+		case errors.Is(err, syscall.ECONNREFUSED):
+			last = fmt.Errorf("nothing listens at %s", pr.addr())
+		case last == nil || ctx.Err() == nil:
+			last = err
 		}
 	}
+	return last
 }
 
 // The limit of one HTTP probe: doubled each time that it is hit, so that a slow
@@ -170,6 +171,7 @@ func (pr *process) answers(ctx context.Context) error {
 		switch {
 		case err == nil:
 			last = fmt.Errorf("GET %s is answered with status %d", pr.job.Ready.Path, status)
+		case ctx.Err() != nil && last != nil: // what came before says more
 		case attempt.Err() != nil:
 			limit *= 2
 			last = fmt.Errorf("GET %s is not answered", pr.job.Ready.Path)
