@@ -63,6 +63,12 @@ func quantile(all []outcome, q float64, of func(outcome) time.Duration) time.Dur
 	return values[min(int(q*float64(len(values))), len(values)-1)]
 }
 
+// didPark reports whether the request held a spot. A refused one did if its
+// budget ended in the line or during the start: a full lot has its own reason.
+func didPark(o outcome) bool {
+	return o.rec.Parked || o.rec.Reason == router.NoWorker || o.rec.Reason == router.StillWaking
+}
+
 func took(o outcome) time.Duration   { return o.took }
 func parked(o outcome) time.Duration { return o.rec.Waited }
 func woke(o outcome) time.Duration   { return phase(o, router.PhaseWake) }
@@ -109,7 +115,7 @@ func (d *demo) table(all []outcome) {
 	} {
 		some := of(all, row.part)
 		served := count200(some)
-		waited := slices.DeleteFunc(slices.Clone(some), func(o outcome) bool { return !o.rec.Parked })
+		waited := slices.DeleteFunc(slices.Clone(some), func(o outcome) bool { return !didPark(o) })
 		fmt.Fprintf(d.out, "  %-20s %5d %7d %7d %8d", row.name, len(some), served, len(waited), len(some)-served)
 		if len(waited) > 0 {
 			fmt.Fprintf(d.out, "   %10s %6s", round(quantile(waited, .5, parked)), round(quantile(waited, .99, parked)))
@@ -134,7 +140,7 @@ func (d *demo) reportWait(all []outcome, odd int) bool {
 	fmt.Fprintln(d.out, "\nMust it wait?")
 	warm, full, over := of(all, "warm", "full"), of(all, "full"), of(all, "overflow")
 	neverParked := !slices.ContainsFunc(warm, func(o outcome) bool {
-		return o.rec.Parked || o.rec.Wake != router.WakeNone || o.status != http.StatusOK
+		return didPark(o) || o.rec.Wake != router.WakeNone || o.status != http.StatusOK
 	})
 	shed := slices.DeleteFunc(slices.Clone(over), func(o outcome) bool { return o.rec.Reason != router.LotFull })
 	told := !slices.ContainsFunc(shed, func(o outcome) bool { return o.status != http.StatusServiceUnavailable || o.retry == "" })

@@ -197,14 +197,15 @@ func (s *screen) stop() {
 	})
 }
 
-// say notes what is being done. Off a terminal it is a line of its own.
+// say tells what is being done from now on.
 func (s *screen) say(what string) {
 	s.mu.Lock()
 	s.what = what
-	s.mu.Unlock()
-	if !s.terminal {
-		s.show()
+	if s.terminal {
+		fmt.Fprintf(s.out, "\r\x1b[K  %s\n", what)
 	}
+	s.mu.Unlock()
+	s.show()
 }
 
 // marks show an actor's state in one character.

@@ -93,9 +93,16 @@ func startWait(a actor, budget time.Duration) wait {
 func spots(lot int) string {
 	switch lot {
 	case parking.Unlimited:
-		return "unlimited: any number of requests may wait"
+		return lotSize(lot) + ": any number of requests may wait"
 	case 0:
-		return "0 spots: no request waits, but each starts what it asks for"
+		return lotSize(lot) + ": no request waits, but each starts what it asks for"
+	}
+	return lotSize(lot)
+}
+
+func lotSize(lot int) string {
+	if lot == parking.Unlimited {
+		return "unlimited"
 	}
 	return count(lot, "spot")
 }

@@ -96,7 +96,7 @@ func keep[T any](restart *[]string, name string, next *T, now T) {
 func (c *config) changes(next *config) (changes []string) {
 	note := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
 	if c.Lot != next.Lot {
-		note("lot has %s, before %s", spots(next.Lot), spots(c.Lot))
+		note("lot is %s, before %s", lotSize(next.Lot), lotSize(c.Lot))
 	}
 	if !slices.Equal(c.Trusted, next.Trusted) || c.BandHeader != next.BandHeader {
 		note("trusted_peers or band_header changed")

@@ -151,7 +151,7 @@ func TestR74_ReloadUnderLoadDropsNothingAndTouchesOnlyWhatChanged(t *testing.T) 
 		p.write(config(10+i, 3+i, time.Duration(i)*time.Millisecond, ""))
 		p.signal(syscall.SIGHUP)
 		until(t, "the reload", func() bool {
-			return p.logged(fmt.Sprintf("lot has %d spots, before %d spots", 10+i, 9+i)) && p.logged(fmt.Sprintf("has %d workers, before %d", 3+i, 2+i))
+			return p.logged(fmt.Sprintf("lot is %d spots, before %d spots", 10+i, 9+i)) && p.logged(fmt.Sprintf("has %d workers, before %d", 3+i, 2+i))
 		})
 		before := served.Load()
 		until(t, "requests to be served after it", func() bool { return served.Load() > before+20 || t.Failed() })
@@ -198,7 +198,7 @@ func TestReloadNamesWhatNeedsARestartAndAppliesTheRest(t *testing.T) {
 			t.Errorf("the log does not have %s", setting)
 		}
 	}
-	if !p.logged("lot has 7 spots, before 1024 spots") {
+	if !p.logged("lot is 7 spots, before 1024 spots") {
 		t.Error("the lot did not change")
 	}
 	p.served("b.test")

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"layover/internal/router"
+)
+
+func configOf(t *testing.T, text string) *config {
+	t.Helper()
+	c, err := parseConfig("f.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestChangesNamesEachSettingThatChanged(t *testing.T) {
+	routes := "actors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a}, {host: b.test, actor: a}]\n"
+	for _, test := range []struct{ name, next, want string }{
+		{"nothing", routes, ""},
+		{"lot", "lot: unlimited\n" + routes, "lot is unlimited, before 1024 spots"},
+		{"trust", "trusted_peers: [10.0.0.0/8]\n" + routes, "trusted_peers or band_header changed"},
+		{"level", "log: {level: debug}\n" + routes, "log level is DEBUG, before INFO"},
+		{"drain", "drain_delay: 1s\n" + routes, "drain times changed"},
+		{"routes", "actors: {a: {command: [sleep]}}\nroutes: [{host: b.test, actor: a, band: 1}, {host: c.test, actor: a}]\n",
+			`route "b.test" changed; route "c.test" added; route "a.test" removed`},
+		{"order", "actors: {a: {command: [sleep]}}\nroutes: [{host: b.test, actor: a}, {host: a.test, actor: a}]\n", "the order of the routes changed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := strings.Join(configOf(t, routes).changes(configOf(t, test.next)), "; "); got != test.want {
+				t.Errorf("changes: %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestKeepTakesOverWhatCannotChange(t *testing.T) {
+	now := configOf(t, "pools: {p: {workers: 1, min_useful: 1s}}\n"+good)
+	next := configOf(t, "listen: :1\nadmin: \"off\"\nstate: /s\nlinger: 1s\nlog: {format: json, level: warn}\npools: {p: {workers: 2, head_start: 1m}, q: {workers: 1, head_start: 1m}}\n"+
+		"actors: {a: {command: [sleep], pool: p}}\nroutes: [{host: a.test, actor: a}]\n")
+	want := []string{"listen", "admin", "state", "linger", "log format", "head_start of pool p", "min_useful of pool p"}
+	if got := next.keep(now); !slices.Equal(got, want) {
+		t.Errorf("keep returns %q, want %q", got, want)
+	}
+	if again := next.keep(now); again != nil {
+		t.Errorf("afterwards %q still differ", again)
+	}
+	if p := next.pool("p"); p.Workers != 2 || p.MinUseful != time.Second || next.pool("q").HeadStart != time.Minute {
+		t.Errorf("pools are %+v", next.Pools)
+	}
+}
+
+// Whenever one route is said to hide another, the router agrees: no request
+// matches the second without matching the first.
+func TestARouteThatCoversAnotherMatchesAllItsRequests(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	route := func() (router.Route, *router.Names) {
+		for {
+			r := router.Route{Name: "r", Host: pick("", "a.test", "{actor}.test", "x-{actor}.test", "x-a.test", "A.test."),
+				Path: pick("", "/", "/p", "/p/", "/p/q"), Header: pick("", "", "H", "h", "I"), Budget: 1, MaxBudget: 1}
+			if r.Header != "" {
+				r.Value = pick("", "v", "w", "{actor}")
+			}
+			if !strings.Contains(r.Host+r.Value, "{actor}") {
+				r.Actor = "a"
+			}
+			if names, err := router.NewNames([]router.Route{r}); err == nil {
+				return r, names
+			}
+		}
+	}
+	covered := 0
+	for range 20_000 {
+		a, first := route()
+		b, second := route()
+		if !covers(a, b) {
+			continue
+		}
+		covered++
+		for range 20 {
+			host, path := pick("a.test", "b.test", "x-a.test", "x-b.test", "a.b.test", "A.TEST:80", "x-.test"), pick("/", "/p", "/p/", "/p/q", "/pp", "/p/q/r", "/p?x")
+			name, value := pick("H", "I"), pick("", "v", "w", "u")
+			header := func(asked string) string {
+				if strings.EqualFold(asked, name) {
+					return value
+				}
+				return ""
+			}
+			_, _, one := first.Match(host, path, header)
+			_, _, two := second.Match(host, path, header)
+			if two && !one {
+				t.Fatalf("covers(%+v, %+v), but only the second matches host %s, path %s, %s: %s", a, b, host, path, name, value)
+			}
+		}
+	}
+	if covered < 100 {
+		t.Errorf("only %d pairs covered each other", covered)
+	}
+}
