@@ -57,8 +57,8 @@ type Duty[W any] struct {
 
 	// Panicked hears of a panic of Take or Process, after the turn was given back and on the goroutine that panicked. The
 	// value is nil if the callback ended its goroutine by runtime.Goexit; then another goroutine takes over. A panic costs
-	// that one job: the worker goes on. One in Take counts as no work found, but does not stop others from looking. A
-	// panic of Panicked itself is not recovered.
+	// that one job: the worker goes on when Panicked has returned. After one in Take it does not look again before the next
+	// Wake, though others may. A panic of Panicked itself is not recovered.
 	Panicked func(job context.Context, value any, stack []byte)
 }
 

@@ -9,21 +9,24 @@ import (
 
 // state is where a worker is. It changes under mu only:
 //
-//	hired ----> looking ----> taking ----> busy
-//	  |          ^ |  ^         |  |         |
-//	  |   called | |  |         |  |         |
-//	  |          | |  +---------|--+---------+   there may be more
-//	  |          | v            v            |
-//	  +-------> parked <---------------------+   there is nothing
+//	             may be more
+//	  +-------------------------------------------+
+//	  |                                           |
+//	  |    +---> looking ----> taking ----> busy -+
+//	  v    |      ^   |          |
+//	ready -+      |   |          |  found nothing, or was not needed
+//	       |      |   v          v
+//	       +---> parked <--------+
 //
-// and to gone: from parked when there is one to spare for long; from any, once the crew stops, as soon as the worker holds
-// nothing.
+// A worker whose job has panicked is busy until Panicked has returned, and settles without a stop at ready.
+// A call takes a worker from parked to looking; one whose empty take a Wake has overtaken goes there at once. To gone it goes from
+// parked when there is one to spare for long, and from any state once the crew stops, as soon as it holds nothing.
 //
 // All but busy are idle. Invariants, whenever mu is not held and no take runs:
 //
 //	workers >= min && busy < workers || busy = workers = max       (one in reserve), until the crew stops
 //	workers <= max(min, 1 + the most that were ever busy)
-//	there may be work => somebody is hired or looking || busy = workers = max || a Take panicked since the last call
+//	there may be work => somebody is ready or looking || busy = workers = max || a Take panicked since the last Wake
 //	spare = the least of: parked, workers beyond min, idle beyond one; len(spares) = max(0, spare)
 //
 // "There may be work" is wakes > dry: a take finds what was there when it began, so an empty one answers every Wake up to its
@@ -31,7 +34,7 @@ import (
 type state uint8
 
 const (
-	hired   state = iota // has a goroutine that does not run yet
+	ready   state = iota // is about to settle: was just added, or is done with a job
 	parked               // waits on its token
 	looking              // waits at the gate, or is on its way there
 	taking               // has a turn
@@ -47,10 +50,9 @@ type worker struct {
 	token chan struct{}
 
 	// Guarded by the roster's mu.
-	state   state
-	cancel  context.CancelCauseFunc // ends its present round; nil while hired
-	seen    uint64                  // wakes when its take began
-	spoiled bool                    // its take panicked
+	state  state
+	cancel context.CancelCauseFunc // ends its present round; nil before the first
+	seen   uint64                  // wakes when its take began
 }
 
 // call wakes w, if there is one. It must be called without mu: w often needs that at once.
@@ -106,13 +108,16 @@ func (r *roster) begin(o Options) []*worker {
 func (r *roster) hireLocked() *worker {
 	w := &worker{token: make(chan struct{}, 1)}
 	r.all[w] = struct{}{}
-	r.in[hired]++
+	r.in[ready]++
 	r.alive++
 	return w
 }
 
 // moveLocked is every change of state. Whoever moves a worker out of parked takes it off the list first.
 func (r *roster) moveLocked(w *worker, to state) {
+	if w.state == busy {
+		r.doneJobs++
+	}
 	r.in[w.state]--
 	r.in[to]++
 	w.state = to
@@ -180,27 +185,24 @@ func (r *roster) spared() []*worker {
 func (r *roster) mayHaveWorkLocked() bool { return r.wakes > r.dry }
 
 // nobodyLooksLocked reports whether no take is bound to begin.
-func (r *roster) nobodyLooksLocked() bool { return r.in[hired]+r.in[looking] == 0 }
+func (r *roster) nobodyLooksLocked() bool { return r.in[ready]+r.in[looking] == 0 }
 
-// settle begins a round of w: it ends what w did and says what w is to do, look or park. gone means that its goroutine is to end.
+// settle begins a round of w: it says what w is to do, look or park. gone means that its goroutine is to end.
 // cancel ends the round.
 func (r *roster) settle(w *worker, cancel context.CancelCauseFunc) state {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w.state == busy {
-		r.doneJobs++
-	}
 	if r.stopping || w.state == gone {
 		r.leaveLocked(w)
 		return gone
 	}
 	again := r.mayHaveWorkLocked()
 	if w.state == taking {
-		// It found nothing. A Wake that came since is answered by one look: its own, unless another is on its way. A take that
-		// panicked would most likely do so again, for ever.
-		again = again && !w.spoiled && r.nobodyLooksLocked()
+		// It found nothing, or panicked and would most likely do so again, for ever. A Wake that came since is answered by one
+		// look: its own, unless another is on its way.
+		again = again && r.wakes > w.seen && r.nobodyLooksLocked()
 	}
-	w.cancel, w.spoiled = cancel, false
+	w.cancel = cancel
 	if again {
 		r.moveLocked(w, looking)
 	} else {
@@ -281,12 +283,18 @@ func (r *roster) foundNothing(w *worker) {
 	r.dry = max(r.dry, w.seen)
 }
 
-// panicked is after a callback of w that did not return.
-func (r *roster) panicked(w *worker) {
+// over is the end of w's job. It comes before the job's pass is given back: whoever gets that pass must find w idle, or it would
+// add a worker for want of one.
+func (r *roster) over(w *worker) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.moveLocked(w, ready)
+}
+
+func (r *roster) panicked() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.panics++
-	w.spoiled = w.state == taking
 }
 
 // stop ends the rounds of those who hold nothing; the others end theirs themselves.
@@ -333,7 +341,7 @@ func (r *roster) stats() Stats {
 	return Stats{
 		Workers: len(r.all),
 		Parked:  r.in[parked],
-		AtGate:  r.in[hired] + r.in[looking],
+		AtGate:  r.in[ready] + r.in[looking],
 		Taking:  r.in[taking],
 		Busy:    r.in[busy],
 		Done:    r.doneJobs,

@@ -176,6 +176,22 @@ func TestC2WorkThatArrivesWhileAllAreCommittedGrowsTheCrew(t *testing.T) {
 	})
 }
 
+// Who is done is idle before the next one gets its pass.
+func TestC2JobsThatHandTheirPassOnDoNotGrowTheCrew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 500
+		r := newRig(t, 2, Options{})
+		r.crew.duty.Process = func(context.Context, int, func()) {}
+		r.put(upTo(n)...)
+		r.crew.Wake()
+		synctest.Wait()
+		if s := r.crew.Stats(); s.Done != n || s.Workers > 3 {
+			t.Errorf("%d jobs done, %d workers; want %d, at most 3", s.Done, s.Workers, n)
+		}
+		r.close()
+	})
+}
+
 func TestC2ASlowTakeCountsAsIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 4, Options{})

@@ -58,26 +58,25 @@ func (c *Crew[W]) roundEnded(base context.Context) {
 	}
 }
 
-// use takes work and processes it. It is the only place where callbacks run.
+// use takes work and processes it.
 func (c *Crew[W]) use(base, job context.Context, w *worker, t *turn) {
 	returned := false
 	defer func() {
-		if returned {
-			return
+		if !returned {
+			value := recover()
+			t.release() // before what may take its time
+			c.roster.panicked()
+			c.duty.Panicked(job, value, debug.Stack())
 		}
-		value := recover()
-		t.release() // first: Panicked may take its time
-		c.roster.panicked(w)
-		c.duty.Panicked(job, value, debug.Stack())
 	}()
-	work, ok := c.duty.Take(job)
-	if ok {
+	if work, ok := c.duty.Take(job); ok {
 		start, call := c.roster.found(w)
 		if start != nil {
 			go c.run(base, start)
 		}
 		call.call()
 		c.duty.Process(job, work, t.release)
+		c.roster.over(w)
 	} else {
 		c.roster.foundNothing(w)
 	}
