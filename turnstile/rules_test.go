@@ -352,6 +352,11 @@ func TestT11_NestedWaitsOfOneJobAreCountedNotRefused(t *testing.T) {
 		if st := ts.Stats(); !other.served() || st.Nested != 1 {
 			t.Fatalf("Nested = %d after a wait of another job, want 1", st.Nested)
 		}
+		again := callWith(job, func(ctx context.Context) (Pass, bool) { return WaitTurn(ctx), true })
+		other.pass.Return()
+		if st := ts.Stats(); !again.served() || st.Nested != 1 {
+			t.Fatalf("Nested = %d after a wait of a job that has returned its passes, want 1", st.Nested)
+		}
 	})
 }
 

@@ -6,14 +6,14 @@ import (
 )
 
 func TestT17_AShrinkAndAGrowKeepTheFreePath(t *testing.T) {
-	ts := New(8)
+	ts := New(fastSlots)
 	a, b := take(t, ts), take(t, ts)
-	ts.Resize(0) // six free ones go at once, the two held ones when they come back
+	ts.Resize(0) // the free ones go at once, the two held ones when they come back
 	a.Return()
 	b.Return()
-	ts.Resize(8)
-	if free := bits.OnesCount64(ts.word.Load() & freeMask); free != 8 || ts.reserve != 0 || ts.word.Load()&guard != 0 {
-		t.Errorf("after Resize(0) and Resize(8): %d passes in the word, %d beyond it, word %#x; want 8, 0, open", free, ts.reserve, ts.word.Load())
+	ts.Resize(fastSlots)
+	if free := bits.OnesCount64(ts.word.Load() & freeMask); free != fastSlots || ts.reserve != 0 || ts.word.Load()&guard != 0 {
+		t.Errorf("after a shrink to 0 and a grow: %d passes in the word, %d beyond it, word %#x; want %d, 0, open", free, ts.reserve, ts.word.Load(), fastSlots)
 	}
 }
 
