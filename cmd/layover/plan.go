@@ -29,21 +29,35 @@ func plan(c *config) string {
 }
 
 func planRoute(b *strings.Builder, c *config, rt route) {
-	fmt.Fprintf(b, "\nroute %s: band %d, budget %s", rt.Name, rt.Band, short(rt.Budget))
+	fmt.Fprintf(b, "\nroute %s: band %d, answered or refused within %s", rt.Name, rt.Band, short(rt.Budget))
 	if rt.MaxBudget > rt.Budget {
-		fmt.Fprintf(b, " (a caller's own deadline: up to %s)", short(rt.MaxBudget))
+		fmt.Fprintf(b, " (the caller's own deadline: up to %s)", short(rt.MaxBudget))
 	}
 	b.WriteString("\n")
+	tables := make(map[string][]string) // the actors that each is for
+	var order []string
 	for _, a := range c.actorsFor(rt) {
 		p := c.pool(a.Pool)
-		fmt.Fprintf(b, "  actor %s in pool %s\n", a.Name, p.Name)
-		w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "    phase\tat most\tthen")
-		for _, row := range waits(a, *p, rt.Budget) {
-			fmt.Fprintf(w, "    %s\t%s\t%s\n", row.phase, row.most, row.end)
+		table := fmt.Sprintf(" in pool %s\n%s", p.Name, planTable(waits(a, *p, rt.Budget)))
+		if tables[table] == nil {
+			order = append(order, table)
 		}
-		w.Flush()
+		tables[table] = append(tables[table], a.Name)
 	}
+	for _, table := range order {
+		fmt.Fprintf(b, "  %s%s", strings.Join(tables[table], ", "), table)
+	}
+}
+
+func planTable(rows []wait) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "    phase\tat most\tthen")
+	for _, row := range rows {
+		fmt.Fprintf(w, "    %s\t%s\t%s\n", row.phase, row.most, row.end)
+	}
+	w.Flush()
+	return b.String()
 }
 
 // wait is one phase of a request: how long it can last, and what ends it then.
@@ -75,9 +89,9 @@ func lineWait(a actor, p pool, budget time.Duration) wait {
 	}
 	switch {
 	case a.MaxHold > 0:
-		end += fmt.Sprintf("; a busy %s gives way after %s (max_hold)", a.Name, short(a.MaxHold))
+		end += fmt.Sprintf("; gives way itself, when busy, after %s (max_hold)", short(a.MaxHold))
 	case a.MinAwake > 0:
-		end += fmt.Sprintf("; an idle %s gives way after %s (min_awake)", a.Name, short(a.MinAwake))
+		end += fmt.Sprintf("; gives way itself, when idle, after %s (min_awake)", short(a.MinAwake))
 	}
 	return wait{"no worker", "until " + short(budget), end}
 }

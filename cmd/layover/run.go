@@ -74,7 +74,21 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 	s.admin.SetRouter(s.router)
 	s.serve()
 	s.admin.SetReady(true)
+	s.warnOfDescriptors()
 	return s, nil
+}
+
+// warnOfDescriptors says when the lot is larger than what the system lets this
+// process hold: a parked request needs a connection, and another one when its
+// actor is awake. Go has raised the limit as far as it can.
+func (s *server) warnOfDescriptors() {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || s.config.Lot == parking.Unlimited {
+		return
+	}
+	if need := 2*uint64(s.config.Lot) + 100; limit.Cur < need {
+		s.log.Warn("the lot is larger than the limit of open files allows; raise it (ulimit -n, LimitNOFILE=)", "lot", s.config.Lot, "need", need, "limit", limit.Cur)
+	}
 }
 
 // close undoes a start that failed half-way.
@@ -108,7 +122,8 @@ func (s *server) listen() error {
 		return err
 	}
 	s.adminAddr = l.Addr()
-	s.adminServer = &http.Server{Handler: s.admin, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	s.adminServer = &http.Server{Handler: s.admin, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
 	go func() { s.failed <- s.adminServer.Serve(l) }()
 	return nil
 }

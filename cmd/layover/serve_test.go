@@ -41,7 +41,7 @@ func TestServeWakesAnActorAndLeavesNoProcess(t *testing.T) {
 	}
 }
 
-func TestG10_TermServesTheParkedThenExits(t *testing.T) {
+func TestG10_R71_TermServesTheParkedThenExits(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	p := serving(t, t.TempDir(), byName+"actors:\n"+testActor("a", 0, gate))
 	parked := p.begin("a.test")
@@ -88,7 +88,7 @@ func TestG10_DrainDelayServesWhileNotReady(t *testing.T) {
 	}
 }
 
-func TestG10_DrainTimeoutCutsOffWhatIsLeft(t *testing.T) {
+func TestR73_DrainTimeoutCutsOffWhatIsLeft(t *testing.T) {
 	never := filepath.Join(t.TempDir(), "gate")
 	p := serving(t, t.TempDir(), "drain_timeout: 100ms\n"+byName+"actors:\n"+testActor("a", 0, never))
 	parked := p.begin("a.test")
@@ -99,6 +99,16 @@ func TestG10_DrainTimeoutCutsOffWhatIsLeft(t *testing.T) {
 	}
 	if a := <-parked; a.err == nil && a.status == 200 {
 		t.Errorf("the parked request got %+v", a)
+	}
+}
+
+func TestR73_ADrainLastsAsLongAsTheLongestBudgetUnlessToldOtherwise(t *testing.T) {
+	text := "actors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a, max_budget: 7m}, {host: b.test, actor: a, max_budget: 9m}]\n"
+	if got := configOf(t, text).drainTimeout(); got != 9*time.Minute {
+		t.Errorf("drainTimeout is %v, want 9m", got)
+	}
+	if got := configOf(t, "drain_timeout: 1m\n"+text).drainTimeout(); got != time.Minute {
+		t.Errorf("drainTimeout is %v, want 1m", got)
 	}
 }
 

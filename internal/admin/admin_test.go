@@ -113,7 +113,7 @@ func TestOnlyLoopbackHostsAreAnsweredUnlessPublic(t *testing.T) {
 	}
 }
 
-func TestMetricsCountByClosedSetsOfLabels(t *testing.T) {
+func TestR75_R76_MetricsCountByClosedSetsOfLabels(t *testing.T) {
 	a, r := withRouter(t, 5, "x", "y")
 	serve(t, r, "x", router.Record{Route: "api", Band: 1, Took: 20 * time.Millisecond})
 	serve(t, r, "x", router.Record{Route: "api", Band: 77, Took: time.Millisecond})
