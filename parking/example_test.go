@@ -53,20 +53,6 @@ func ExampleFlights_Join_shed() {
 	// Output: shed true
 }
 
-// A flight that stands in a line for its callers follows who they are.
-func ExampleFlight_OnChange() {
-	flights := parking.NewFlights[string, int](parking.NewLot(parking.Unlimited), parking.Options{})
-	joined := make(chan int)
-	fly := func(_ context.Context, f *parking.Flight) (int, error) {
-		f.OnChange(func() { joined <- len(f.Callers()) })
-		go flights.Join(context.Background(), "greeter", nil)
-		return <-joined, nil
-	}
-	n, _, _ := flights.Join(context.Background(), "greeter", fly)
-	fmt.Println(n, "callers")
-	// Output: 2 callers
-}
-
 // A spot can be taken without a flight, for whoever waits otherwise.
 func ExampleLot() {
 	lot := parking.NewLot(1)

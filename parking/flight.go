@@ -94,7 +94,6 @@ type Flight struct {
 	emptySince  time.Time   // when the last of them went
 	timer       *time.Timer // ends lingering; nil until first needed
 	phases      phases
-	onChange    func()
 
 	// Callers wait on news. If Park sheds anyone it closes news to wake them, and
 	// those it kept go on waiting on later; else later stays nil. What land closes
@@ -134,14 +133,9 @@ func (f *Flight) Park(reason string) {
 	}
 	f.parked, f.reason = true, reason
 	shed := f.parkLocked()
-	change := f.onChange
 	t.mu.Unlock()
-	if !shed {
-		return
-	}
-	close(f.news)
-	if change != nil {
-		change()
+	if shed {
+		close(f.news)
 	}
 }
 
@@ -219,30 +213,6 @@ func (f *Flight) Phase(name string) (end func()) {
 	}
 }
 
-// Callers returns the contexts of the callers present, in the order they joined.
-// It takes time in proportion to their number.
-func (f *Flight) Callers() []context.Context {
-	f.tower.mu.Lock()
-	defer f.tower.mu.Unlock()
-	ctxs := make([]context.Context, 0, f.present)
-	for c := f.first; c != nil; c = c.next {
-		ctxs = append(ctxs, c.ctx)
-	}
-	return ctxs
-}
-
-// OnChange has fn called after each change of who is present, in the goroutine
-// that made it: of the caller that joined or left, or of Park if it shed anyone.
-// No lock is held, so calls may overlap and a call may come after a later
-// change: fn should read [Flight.Callers] and act on it under a lock of its own.
-// It is not called for what changed before, nor when the flight function
-// returns. Nil removes it, though a call under way goes on.
-func (f *Flight) OnChange(fn func()) {
-	f.tower.mu.Lock()
-	defer f.tower.mu.Unlock()
-	f.onChange = fn
-}
-
 // boardLocked adds c to a flight that is in the registry; false if it was shed.
 func (f *Flight) boardLocked(c *caller) bool {
 	switch {
@@ -301,26 +271,13 @@ func (f *Flight) await(c *caller) (view, fate) {
 	}
 }
 
-// tell runs the OnChange function for a caller that has just boarded. Should it
-// panic, Join will not return in order, and the caller must not stay behind.
-func (f *Flight) tell(c *caller, change func()) {
-	told := false
-	defer func() {
-		if !told {
-			f.leave(c)
-		}
-	}()
-	change()
-	told = true
-}
-
 // leave takes c out of the flight and frees its spot. False means that it was
 // too late: the flight had landed, or c had been shed.
 func (f *Flight) leave(c *caller) (view, bool) {
 	t := f.tower
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if c.gone || f.state == landed {
-		t.mu.Unlock()
 		return view{}, false
 	}
 	now := time.Now()
@@ -330,11 +287,6 @@ func (f *Flight) leave(c *caller) (view, bool) {
 		t.lot.free(&c.spot)
 	}
 	f.emptiedLocked(now)
-	change := f.onChange
-	t.mu.Unlock()
-	if change != nil {
-		change()
-	}
 	return v, true
 }
 
@@ -411,7 +363,7 @@ func (f *Flight) land() (anyone bool) {
 	}
 	f.doneView = f.viewLocked(time.Now())
 	anyone = f.present > 0
-	f.state, f.first, f.last, f.present, f.onChange = landed, nil, nil, 0, nil
+	f.state, f.first, f.last, f.present = landed, nil, nil, 0
 	t.running--
 	if t.running == 0 && t.idle != nil {
 		close(t.idle)

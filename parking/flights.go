@@ -103,11 +103,7 @@ func (fs *Flights[K, V]) Join(ctx context.Context, key K, fly func(ctx context.C
 		t.mu.Unlock()
 		return none, v.outcome(c, Shed), ErrLotFull
 	}
-	change := e.onChange
 	t.mu.Unlock()
-	if change != nil {
-		e.tell(c, change)
-	}
 	return e.wait(c)
 }
 

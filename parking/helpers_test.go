@@ -114,3 +114,15 @@ func wantLen(t *testing.T, fs *Flights[string, int], n int) {
 		t.Fatalf("Len = %d, want %d", got, n)
 	}
 }
+
+// callers returns the contexts of the callers present, in the order they
+// joined.
+func (f *Flight) callers() []context.Context {
+	f.tower.mu.Lock()
+	defer f.tower.mu.Unlock()
+	var ctxs []context.Context
+	for c := f.first; c != nil; c = c.next {
+		ctxs = append(ctxs, c.ctx)
+	}
+	return ctxs
+}

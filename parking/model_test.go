@@ -233,7 +233,7 @@ func compare(r *real, m *reference) error {
 		if c := f.ctx.Err() != nil; c != (w.abandoned || w.landed) {
 			return fmt.Errorf("flight %d: cancelled = %v, want %v", i, c, !c)
 		}
-		if n := len(f.Callers()); n != len(w.callers) {
+		if n := len(f.callers()); n != len(w.callers) {
 			return fmt.Errorf("flight %d: %d callers, want %d", i, n, len(w.callers))
 		}
 		f.tower.mu.Lock()

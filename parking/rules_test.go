@@ -55,7 +55,7 @@ func TestP2ParkHandsSpotsInJoinOrderAndShedsTheRestAtOnce(t *testing.T) {
 		if s := lot.Snapshot(); s.Active != 2 || s.Rejected != 2 {
 			t.Fatalf("%+v, want 2 held and 2 refused", s)
 		}
-		if n := len(cp.Callers()); n != 2 {
+		if n := len(cp.callers()); n != 2 {
 			t.Fatalf("%d callers present, want 2: the shed are not", n)
 		}
 		cp.land(1)
@@ -503,46 +503,6 @@ func TestP8FailureIsNotRemembered(t *testing.T) {
 	})
 }
 
-func TestOnChangeFollowsWhoIsPresent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, fs := newFlights(2)
-		cp := new(cockpit)
-		p := board(t.Context(), fs, "a", cp)
-		var present []int
-		cp.OnChange(func() { present = append(present, len(cp.Callers())) })
-		q := board(t.Context(), fs, "a", cp)
-		board(t.Context(), fs, "a", cp)
-		q.leave()
-		board(t.Context(), fs, "a", cp)
-		cp.Park("asleep") // sheds one
-		board(t.Context(), fs, "a", cp)
-		cp.OnChange(nil)
-		p.leave()
-		cp.land(1)
-		if want := []int{2, 3, 2, 3, 2}; !slices.Equal(present, want) {
-			t.Fatalf("present after each change = %v, want %v", present, want)
-		}
-	})
-}
-
-func TestPanicInOnChangeLeavesNoCallerBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		lot, fs := newFlights(5)
-		cp := new(cockpit)
-		p := board(t.Context(), fs, "a", cp)
-		cp.Park("asleep")
-		cp.OnChange(func() { panic(errLanding) })
-		q := board(t.Context(), fs, "a", cp)
-		if q.panicked != errLanding {
-			t.Fatalf("panic of the joiner: %v, want %v", q.panicked, errLanding)
-		}
-		wantActive(t, lot, 1)
-		cp.OnChange(nil)
-		cp.land(1)
-		p.want(t, "leader", Served, nil)
-	})
-}
-
 func TestKeyThatCannotBeHashedPanicsWithoutHarm(t *testing.T) {
 	fs := NewFlights[any, int](NewLot(0), Options{})
 	fly := func(context.Context, *Flight) (int, error) { return 1, nil }
@@ -568,7 +528,7 @@ func TestP3LotIsNotTouchedWithoutParking(t *testing.T) {
 	fs.Join(ctx, "a", func(_ context.Context, f *Flight) (int, error) {
 		f.Commit()
 		cancel()
-		for len(f.Callers()) > 0 {
+		for len(f.callers()) > 0 {
 			runtime.Gosched()
 		}
 		return 1, nil
@@ -588,14 +548,14 @@ func TestCallersAreInJoinOrder(t *testing.T) {
 		}
 		ps[2].leave()
 		var got []any
-		for _, ctx := range cp.Callers() {
+		for _, ctx := range cp.callers() {
 			got = append(got, ctx.Value(ctxKey("n")))
 		}
 		if want := []any{0, 1, 3}; !slices.Equal(got, want) {
 			t.Fatalf("callers = %v, want %v", got, want)
 		}
 		cp.land(1)
-		if n := len(cp.Callers()); n != 0 {
+		if n := len(cp.callers()); n != 0 {
 			t.Fatalf("%d callers after landing", n)
 		}
 	})

@@ -30,7 +30,6 @@ func TestStress(t *testing.T) {
 				turns, patience := r.IntN(4), time.Duration(r.IntN(300))*time.Microsecond
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				v, o, err := fs.Join(ctx, key, func(ctx context.Context, f *Flight) (int, error) {
-					f.OnChange(func() { f.Callers() })
 					for range turns {
 						defer f.Phase("wake")()
 						if !f.Commit() {

@@ -48,6 +48,7 @@ type Router struct {
 	lot     *parking.Lot
 	flights *parking.Flights[string, Target]
 	names   atomic.Pointer[Names]
+	crowds  crowds
 	wakes   wakeTimes
 	history history
 	observe func(Record)
@@ -141,6 +142,14 @@ func (r *Router) wake(ctx context.Context, actor string, use Use) (*Ride, error)
 	if _, ok := turnstile.ClaimFrom(ctx); !ok {
 		ctx = turnstile.Begin(ctx, 0)
 	}
+	crowd := r.crowds.enter(actor)
+	defer r.crowds.leave(actor, crowd)
+	m := &member{}
+	m.claim, _ = turnstile.ClaimFrom(ctx)
+	m.end, _ = ctx.Deadline()
+	crowd.join(m)
+	defer crowd.remove(m)
+
 	ride := Ride{Wake: WakeJoined, use: use} // on the stack: the wait can be long and there can be many
 	for {
 		target, outcome, err := r.flights.Join(ctx, actor, func(ctx context.Context, f *parking.Flight) (Target, error) {
@@ -170,9 +179,11 @@ func (r *Router) wake(ctx context.Context, actor string, use Use) (*Ride, error)
 
 // fly runs one wake-up for everybody who waits for actor.
 func (r *Router) fly(ctx context.Context, actor string, f *parking.Flight) (Target, error) {
-	flight := &Flight{parked: f, clock: r.wakes.begin(actor)}
+	crowd := r.crowds.enter(actor) // kept for who joins later, also if everybody has left already
+	defer r.crowds.leave(actor, crowd)
+	flight := &Flight{parked: f, clock: r.wakes.begin(actor), crowd: crowd}
 	target, err := r.plane.Resume(ctx, actor, flight)
-	f.OnChange(nil)
+	crowd.step(flight.place)
 	r.wakes.end(actor, flight.clock, err == nil)
 	return target, err
 }
