@@ -354,7 +354,7 @@ func TestP6AbandonedFlightLingersExactly(t *testing.T) {
 		if wantLen(t, fs, 1); cp.cancelled() {
 			t.Fatal("cancelled before Linger was over")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if wantLen(t, fs, 0); !cp.cancelled() || cp.Commit() {
 			t.Fatal("not over when Linger was")
@@ -376,7 +376,7 @@ func TestP6JoinerRevivesALingeringFlight(t *testing.T) {
 		if cp.cancelled() {
 			t.Fatal("the second lingering is shorter than the first")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if !cp.cancelled() {
 			t.Fatal("the second lingering does not end")
