@@ -114,8 +114,8 @@ func (l load) run(g gate) time.Duration {
 	return time.Since(start)
 }
 
-// TestT17 compares the turnstile with the semaphore: the median ratio of interleaved pairs, and the spread. A noisy machine can
-// fail it, so it runs only where it is asked for.
+// TestT17_AsFastAsASemaphore compares the turnstile with the semaphore: the median ratio of interleaved pairs, and the spread. A
+// noisy machine can fail it, so it runs only where it is asked for: LAYOVER_BENCH=1 go test -run TestT17 -v ./...
 func TestT17_AsFastAsASemaphore(t *testing.T) {
 	if testing.Short() || os.Getenv("LAYOVER_BENCH") == "" {
 		t.Skip("set LAYOVER_BENCH=1 to compare with golang.org/x/sync/semaphore")
@@ -149,12 +149,11 @@ func TestT17_AsFastAsASemaphore(t *testing.T) {
 			t.Errorf("%s: turnstile/semaphore = %.2f, want at most %.2f", l.name, ratio, l.bound)
 		}
 	}
-	if allocs := testing.AllocsPerRun(1000, func() { turnstileGate8(context.Background(), 1, nil) }); allocs != 0 {
+	g := turnstileGate(8)
+	if allocs := testing.AllocsPerRun(1000, func() { g(t.Context(), 1, nil) }); allocs != 0 {
 		t.Errorf("a turn on the free path allocates %v times, want 0", allocs)
 	}
 }
-
-var turnstileGate8 = turnstileGate(8)
 
 // TestT17_OrderIsKept serves the loads' line one by one: it is the line whose cost is compared that keeps the order.
 func TestT17_OrderIsKept(t *testing.T) {
@@ -197,11 +196,14 @@ func quantile(x []float64, q float64) float64 {
 
 func BenchmarkTurnstileAndSemaphore(b *testing.B) {
 	for _, l := range loads {
-		for name, make := range map[string]func(int) gate{"semaphore": semaphoreGate, "turnstile": turnstileGate} {
-			b.Run(l.name+"/"+name, func(b *testing.B) {
+		for _, arm := range []struct {
+			name string
+			gate func(size int) gate
+		}{{"semaphore", semaphoreGate}, {"turnstile", turnstileGate}} {
+			b.Run(l.name+"/"+arm.name, func(b *testing.B) {
 				b.ReportAllocs()
 				l.turns = max(b.N, l.workers)
-				l.run(make(l.size))
+				l.run(arm.gate(l.size))
 			})
 		}
 	}

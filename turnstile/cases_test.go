@@ -36,10 +36,10 @@ import (
 //	A27  what can never be granted                      TestA27_AtSizeZeroTheWaitEndsWithTheContext
 //	A28  Close wakes all                                TestT5_CloseReleasesEveryWaiterAndAdmitsNobodyEver
 //	A29  holders that ask for one more                  TestA29_HoldersThatAskForOneMoreAreCounted
-//	A65  waits are durable in a bubble                  every test that uses bubble
+//	A65  waits are durable in a bubble                  every test in a bubble
 
 func TestA2_ATimedOutWaiterIsHandedNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		pass := take(t, ts)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -55,7 +55,7 @@ func TestA2_ATimedOutWaiterIsHandedNothing(t *testing.T) {
 }
 
 func TestA11_AWaitIsBoundedByTheLineAhead(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(2)
 		var worst atomic.Int64
 		for range 20 {
@@ -74,7 +74,7 @@ func TestA11_AWaitIsBoundedByTheLineAhead(t *testing.T) {
 }
 
 func TestA14_AHolderThatComesBackAtOnceQueues(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		hog := take(t, ts)
 		waiter := queue(ts, claimAt(0, 0))
@@ -88,7 +88,7 @@ func TestA14_AHolderThatComesBackAtOnceQueues(t *testing.T) {
 }
 
 func TestA16_AJobMayGiveItsLaterCallsAWorseBand(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := NewSet()
 		set.Resize(0, 1)
 		ts := set.Turnstile(0)
@@ -108,7 +108,7 @@ func TestA16_AJobMayGiveItsLaterCallsAWorseBand(t *testing.T) {
 // TestA17 has twice the work that can be done, all of it with a deadline.
 func TestA17_UsefulWorkUnderOverload(t *testing.T) {
 	useful := func(o Options) (n int) {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			ts := NewWith(1, o)
 			var done atomic.Int64
 			for range 200 {
@@ -140,7 +140,7 @@ func TestA17_UsefulWorkUnderOverload(t *testing.T) {
 }
 
 func TestA19_UnderFullLoadTheBetterBandIsServedFirst(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(2)
 		var turns [2]atomic.Int64
 		var worst atomic.Int64
@@ -198,7 +198,7 @@ func TestA24_ASetGivesItsOptionsToEveryTurnstile(t *testing.T) {
 }
 
 func TestA27_AtSizeZeroTheWaitEndsWithTheContext(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -210,7 +210,7 @@ func TestA27_AtSizeZeroTheWaitEndsWithTheContext(t *testing.T) {
 }
 
 func TestA29_HoldersThatAskForOneMoreAreCounted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := NewSet()
 		set.Resize(0, 3)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

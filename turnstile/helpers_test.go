@@ -8,12 +8,6 @@ import (
 	"time"
 )
 
-// bubble runs f in a synctest bubble, whose end is also the check that no goroutine stays behind.
-func bubble(t *testing.T, f func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, f)
-}
-
 // claimAt is the claim of a job of that band that began at second s.
 func claimAt(band, s int) Claim {
 	return Claim{Priority: band, Since: time.Unix(1_000_000+int64(s), 0)}

@@ -10,7 +10,7 @@ import (
 func wait(p *Place) *caller { return call(p.Wait) }
 
 func TestT14_APassGrantedBeforeWaitIsKept(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		first := take(t, ts)
 		place := ts.Enter(claimAt(0, 0), time.Time{})
@@ -46,7 +46,7 @@ func TestT14_AFreePassIsGrantedAtOnce(t *testing.T) {
 }
 
 func TestT14_ADoneContextBeatsAKeptPass(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		place := ts.Enter(claimAt(0, 0), time.Time{})
 		next := queue(ts, claimAt(9, 0))
@@ -62,7 +62,7 @@ func TestT14_ADoneContextBeatsAKeptPass(t *testing.T) {
 }
 
 func TestT14_ADoneContextLeavesTheLine(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(0)
 		waiting := wait(ts.Enter(claimAt(0, 0), time.Time{}))
 		wantSnapshot(t, ts, 0, 1)
@@ -75,7 +75,7 @@ func TestT14_ADoneContextLeavesTheLine(t *testing.T) {
 }
 
 func TestT14_LeaveBeforeWait(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(0)
 		place := ts.Enter(claimAt(0, 0), time.Time{})
 		place.Leave()
@@ -92,7 +92,7 @@ func TestT14_LeaveBeforeWait(t *testing.T) {
 }
 
 func TestT14_LeaveDuringWait(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(0)
 		place := ts.Enter(claimAt(0, 0), time.Time{})
 		waiting := wait(place)
@@ -105,7 +105,7 @@ func TestT14_LeaveDuringWait(t *testing.T) {
 }
 
 func TestT14_LeaveAfterAnUncollectedGrantPassesItOn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		place := ts.Enter(claimAt(0, 0), time.Time{})
 		next := queue(ts, claimAt(9, 0))
@@ -142,7 +142,7 @@ func TestT14_ASecondWaitPanics(t *testing.T) {
 }
 
 func TestT14_SetReordersWhileInLineOnly(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		first := take(t, ts)
 		place := ts.Enter(claimAt(5, 0), time.Time{})
@@ -159,7 +159,7 @@ func TestT14_SetReordersWhileInLineOnly(t *testing.T) {
 }
 
 func TestT14_SetKeepsTheOrderOfArrivalAmongEquals(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		first := take(t, ts)
 		place := ts.Enter(claimAt(5, 0), time.Time{})
@@ -172,7 +172,7 @@ func TestT14_SetKeepsTheOrderOfArrivalAmongEquals(t *testing.T) {
 }
 
 func TestT14_SetChangesTheEndThatMinUsefulLooksAt(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := NewWith(1, Options{MinUseful: time.Second})
 		first := take(t, ts)
 		place := ts.Enter(claimAt(0, 0), time.Now().Add(time.Millisecond))

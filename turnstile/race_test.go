@@ -28,7 +28,7 @@ func (c *lateContext) Err() error {
 }
 
 func TestT7_CancelledFirstThenGranted(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		pass := take(t, ts)
 		loser, next := queue(ts, claimAt(0, 0)), queue(ts, claimAt(1, 0))
@@ -44,7 +44,7 @@ func TestT7_CancelledFirstThenGranted(t *testing.T) {
 }
 
 func TestT7_GrantedUnderTheLockThenCancelledBeforeTheToken(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		pass := take(t, ts)
 		loser, next := queue(ts, claimAt(0, 0)), queue(ts, claimAt(1, 0))
@@ -70,7 +70,7 @@ func TestT7_GrantedUnderTheLockThenCancelledBeforeTheToken(t *testing.T) {
 }
 
 func TestT7_WokenByTheGrantThenCancelled(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		pass := take(t, ts)
 		loser := callWith(context.Background(), func(context.Context) (Pass, bool) {
@@ -160,8 +160,8 @@ func TestT7_AnOldCopyDoesNotEndAnotherTurn(t *testing.T) {
 	}
 }
 
-// TestT7_PassesAreConserved lets everything run at once: holders never exceed the most passes there ever were, and
-// all are back at the end.
+// TestT7_PassesAreConserved lets everything run at once: holders never exceed the most passes there ever were, and all are back
+// at the end.
 func TestT7_PassesAreConserved(t *testing.T) {
 	for _, o := range []Options{{}, {MinUseful: 50 * time.Microsecond, HeadStart: time.Millisecond}} {
 		for _, most := range []int{2, fastSlots + 6} {
@@ -228,7 +228,7 @@ func conserve(t *testing.T, o Options, most int) {
 }
 
 func TestA7_ACancelledHeadLeavesTheRestMoving(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		pass := take(t, ts)
 		head, next := queue(ts, claimAt(0, 0)), queue(ts, claimAt(1, 0))

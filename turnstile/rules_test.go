@@ -10,7 +10,7 @@ import (
 )
 
 func TestT1_LowerBandThenOlderJobThenJobNumber(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		first := take(t, ts)
 		late := queue(ts, claimAt(1, 0))
@@ -23,7 +23,7 @@ func TestT1_LowerBandThenOlderJobThenJobNumber(t *testing.T) {
 }
 
 func TestT2_AClaimIsStampedOnceAndOnlyShardAndBandChange(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := NewSet()
 		set.Resize(1, 1)
 		set.Resize(2, 1)
@@ -50,7 +50,7 @@ func TestT2_AClaimIsStampedOnceAndOnlyShardAndBandChange(t *testing.T) {
 }
 
 func TestT2_AJobInProgressGoesBeforeANewerOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := NewSet()
 		set.Resize(0, 1)
 		job := set.ContextWithPriority(t.Context(), 0, 0)
@@ -67,7 +67,7 @@ func TestT2_AJobInProgressGoesBeforeANewerOne(t *testing.T) {
 }
 
 func TestT3_ReleaserPicksTheWinner(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		pass := take(t, ts)
 		waiter := queue(ts, claimAt(9, 9))
@@ -88,7 +88,7 @@ func TestT3_ReleaserPicksTheWinner(t *testing.T) {
 }
 
 func TestT4_AGrowHandsPassesToTheHeadOfTheLine(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(0)
 		third, first, second := queue(ts, claimAt(2, 0)), queue(ts, claimAt(0, 0)), queue(ts, claimAt(1, 0))
 		ts.Resize(2)
@@ -105,7 +105,7 @@ func TestT4_AGrowHandsPassesToTheHeadOfTheLine(t *testing.T) {
 
 func TestT4_AShrinkBelowWhatIsHeldAdmitsNobodyUntilEnoughReturn(t *testing.T) {
 	for _, size := range []int{3, fastSlots, fastSlots + 3} {
-		bubble(t, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			ts := New(size)
 			var held []Pass
 			for range size {
@@ -145,7 +145,7 @@ func TestT4_SizesAreClamped(t *testing.T) {
 }
 
 func TestT5_CloseReleasesEveryWaiterAndAdmitsNobodyEver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		pass := take(t, ts)
 		kept := ts.Enter(claimAt(0, 0), time.Time{})
@@ -183,7 +183,7 @@ func TestT6_ADoneContextIsRefusedEvenIfAPassIsFree(t *testing.T) {
 }
 
 func TestT6_AWaiterLeavesAtItsDeadlineExactly(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -244,7 +244,7 @@ func TestT8_AContextBindsItsTurnstileWhenItIsStamped(t *testing.T) {
 }
 
 func TestT9_ShardsAreIndependent(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := NewSet()
 		if set.Turnstile(1) != nil {
 			t.Fatal("a shard has a turnstile before Resize")
@@ -269,7 +269,7 @@ func TestT9_ShardsAreIndependent(t *testing.T) {
 }
 
 func TestT10_AcquireStampsTheClaimAtItsEntry(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := NewSet()
 		set.Resize(0, 0)
 		start := time.Now()
@@ -296,7 +296,7 @@ func TestT10_AcquireStampsTheClaimAtItsEntry(t *testing.T) {
 }
 
 func TestT10_AcquireIsRefusedOnlyIfTheSetIsClosed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := NewSet()
 		acquire := func(ctx context.Context, shard int) bool {
 			job, release, ok := set.Gate(0).Acquire(ctx, shard)
@@ -332,7 +332,7 @@ func TestT10_AcquireIsRefusedOnlyIfTheSetIsClosed(t *testing.T) {
 }
 
 func TestT11_NestedWaitsOfOneJobAreCountedNotRefused(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := NewSet()
 		set.Resize(0, 1)
 		ts := set.Turnstile(0)
@@ -361,7 +361,7 @@ func TestT11_NestedWaitsOfOneJobAreCountedNotRefused(t *testing.T) {
 }
 
 func TestT12_EqualClaimsAreServedInOrderOfArrival(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		first := take(t, ts)
 		var callers []*caller
@@ -414,7 +414,7 @@ func TestT13_TheExtremesOfTimeSaturate(t *testing.T) {
 }
 
 func TestT15_ABandIsWorthItsHeadStart(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := NewWith(1, Options{HeadStart: 10 * time.Second})
 		first := take(t, ts)
 		band1At9 := queue(ts, claimAt(1, 9))    // counts as 19
@@ -427,7 +427,7 @@ func TestT15_ABandIsWorthItsHeadStart(t *testing.T) {
 }
 
 func TestT15_ABandCannotStarveAnotherForEver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := NewWith(1, Options{HeadStart: 10 * time.Second})
 		pass := take(t, ts)
 		low := queue(ts, NewClaim(1))
@@ -477,7 +477,7 @@ func TestT15_KeysSaturate(t *testing.T) {
 }
 
 func TestT16_TheDoomedArePassedOverAtTheGrant(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := NewWith(1, Options{MinUseful: 5 * time.Second})
 		pass := take(t, ts)
 		within := func(d time.Duration, f func(ctx context.Context) (Pass, bool)) *caller {
@@ -508,7 +508,7 @@ func TestT16_TheDoomedArePassedOverAtTheGrant(t *testing.T) {
 }
 
 func TestT16_TurnsByContextAreNeverPassedOver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		set := NewSetWith(Options{MinUseful: time.Minute})
 		set.Resize(0, 1)
 		pass := take(t, set.Turnstile(0))
@@ -541,7 +541,7 @@ func TestT17_TheFreePathDoesNotAllocate(t *testing.T) {
 }
 
 func TestT17_WaitersAreUsedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		pass := take(t, ts)
 		used := map[*waiter]bool{}
@@ -605,7 +605,7 @@ func TestT18_TheZeroTurnstileSaysThatItIsNotUsable(t *testing.T) {
 }
 
 func TestT18_WaitedIsTheTimeInLine(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(1)
 		pass := take(t, ts)
 		if pass.Waited() != 0 {
@@ -628,7 +628,7 @@ func TestT18_WaitedIsTheTimeInLine(t *testing.T) {
 }
 
 func TestLineShowsWhoWaitsInOrder(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(0)
 		queue(ts, claimAt(1, 0))
 		time.Sleep(time.Second)
@@ -653,7 +653,7 @@ func TestLineShowsWhoWaitsInOrder(t *testing.T) {
 }
 
 func TestStatsCountEveryPass(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		ts := New(fastSlots + 1)
 		var held []Pass
 		for range fastSlots + 1 {
