@@ -43,6 +43,18 @@ func act(what string) {
 	case "slow server": // listens after 10 ms
 		<-time.After(10 * time.Millisecond)
 		serve(listen(port))
+	case "slow notifier":
+		<-time.After(10 * time.Millisecond)
+		l := listen(port)
+		tell("READY=1")
+		serve(l)
+	case "slow heir":
+		<-time.After(10 * time.Millisecond)
+		l, err := net.FileListener(os.NewFile(3, "inherited"))
+		if err != nil {
+			os.Exit(5)
+		}
+		serve(l)
 	case "deaf server": // ignores TERM
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("deaf", os.Getpid())

@@ -120,7 +120,7 @@ func isOf(pid, pgid int, marker string) bool {
 // left returns the processes that belong to pr, whose main process is gone. It
 // looks among the router's descendants: what loses its parent becomes the
 // router's child (see startReaper), so nothing gets out of there.
-func (h *osHost) left(pr *process) (pids []int) {
+func (h *osHost) left(pr *process) (inGroup, outside []int) {
 	all, ok := h.descendants(os.Getpid(), pr.pid())
 	if !ok {
 		all = everyProcess()
@@ -133,11 +133,13 @@ func (h *osHost) left(pr *process) (pids []int) {
 			if s.pgrp == pr.pid() && s.ppid == os.Getpid() {
 				syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
 			}
-		case s.pgrp == pr.pid() || marked(pid, pr.marker+"\x00") || s.ppid == os.Getpid() && !h.isProc(pid) && ending(pid):
-			pids = append(pids, pid)
+		case s.pgrp == pr.pid():
+			inGroup = append(inGroup, pid)
+		case marked(pid, pr.marker+"\x00") || s.ppid == os.Getpid() && !h.isProc(pid) && ending(pid):
+			outside = append(outside, pid)
 		}
 	}
-	return pids
+	return inGroup, outside
 }
 
 // descendants returns the processes below pid, but for those below other
@@ -227,89 +229,6 @@ func signalIf(pid int, s syscall.Signal, right func() bool) {
 	if right() {
 		process.Signal(s)
 	}
-}
-
-// checkOwner returns an error if a process that is not of pr listens at its
-// port. A listener whose process cannot be found out is taken for pr's: the
-// port was free before the start.
-func (h *osHost) checkOwner(pr *process) error {
-	sockets := listeners(pr.port)
-	if len(sockets) == 0 || hasSocket(pr.pid(), sockets) {
-		return nil
-	}
-	stranger := 0
-	for _, pid := range everyProcess() {
-		if !hasSocket(pid, sockets) {
-			continue
-		}
-		if isOf(pid, pr.pid(), pr.marker+"\x00") {
-			return nil
-		}
-		stranger = pid
-	}
-	if stranger == 0 {
-		return nil
-	}
-	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", stranger))
-	return fmt.Errorf("port %d is taken: process %d (%s) listens there, which is not the actor's", pr.port, stranger, bytes.TrimSpace(name))
-}
-
-// listeners returns the sockets that listen at port for 127.0.0.1, as links in
-// /proc/PID/fd name them.
-func listeners(port int) (sockets []string) {
-	const listen = "0A"
-	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
-		text, err := os.ReadFile(table)
-		if err != nil {
-			continue
-		}
-		first := true
-		for line := range bytes.Lines(text) {
-			if first {
-				first = false
-				continue
-			}
-			// sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode
-			f := strings.Fields(string(line))
-			if len(f) < 10 {
-				continue
-			}
-			addr, hexPort, _ := strings.Cut(f[1], ":")
-			n, err := strconv.ParseUint(hexPort, 16, 16)
-			if err == nil && int(n) == port && f[3] == listen && takesLoopback(addr) {
-				sockets = append(sockets, "socket:["+f[9]+"]")
-			}
-		}
-	}
-	return sockets
-}
-
-// takesLoopback reports whether a listener at addr, in the kernel's notation of
-// 4-byte words in the machine's order, takes connections to 127.0.0.1.
-func takesLoopback(addr string) bool {
-	if strings.Trim(addr, "0") == "" {
-		return true
-	}
-	v4 := addr[max(0, len(addr)-8):]
-	if rest := addr[:len(addr)-len(v4)]; rest != "" && rest != "0000000000000000FFFF0000" && rest != "00000000000000000000FFFF" {
-		return false
-	}
-	return v4 == "0100007F" || v4 == "7F000001"
-}
-
-// hasSocket reports whether pid has one of sockets open.
-func hasSocket(pid int, sockets []string) bool {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	d, err := os.Open(dir)
-	if err != nil {
-		return false
-	}
-	defer d.Close()
-	names, _ := d.Readdirnames(-1)
-	return slices.ContainsFunc(names, func(name string) bool {
-		link, err := os.Readlink(filepath.Join(dir, name))
-		return err == nil && slices.Contains(sockets, link)
-	})
 }
 
 // markedProcesses returns every process that has one of the markers.

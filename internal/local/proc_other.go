@@ -50,11 +50,11 @@ func identity(pid int) string {
 }
 
 // left returns the group of pr if it still has processes, as a negative number.
-func (h *osHost) left(pr *process) []int {
+func (h *osHost) left(pr *process) (inGroup, outside []int) {
 	if syscall.Kill(-pr.pid(), 0) != nil {
-		return nil
+		return nil, nil
 	}
-	return []int{-pr.pid()}
+	return []int{-pr.pid()}, nil
 }
 
 func (h *osHost) signal(_ *process, group int, s syscall.Signal) { syscall.Kill(group, s) }

@@ -199,9 +199,13 @@ func TestAShellAroundAProgramDoesNotCutItsGraceShort(t *testing.T) {
 	a.Command = []string{"/bin/sh", "-c", `(trap 'sleep 0.2; echo "cleaned up"; exit' TERM; "$0" & wait) & wait`, os.Args[0]}
 	p := mustPlane(t, 1, a)
 	mustRoute(t, p, "a").Done()
+	began := time.Now()
 	mustSleep(t, p, "a")
 	if got := snapshotOf(t, p, "a").Output; !slices.Contains(got, "cleaned up") {
 		t.Errorf("Output = %q: the shell's child was not given time", got)
+	}
+	if took := time.Since(began); took < 200*time.Millisecond {
+		t.Errorf("it was gone after %v: what it does on TERM was disturbed", took)
 	}
 }
 

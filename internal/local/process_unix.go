@@ -254,29 +254,30 @@ func (pr *process) stop(patience context.Context) {
 }
 
 // endRest ends what the main process left behind, and returns when there is
-// nothing.
+// nothing. What is still in the group has been asked together with it, and many
+// programs take a second TERM for haste.
 func (pr *process) endRest(patience context.Context) {
 	began := time.Now()
 	asked := make(map[int]bool)
 	for {
-		left := pr.h.left(pr)
-		if len(left) == 0 {
+		inGroup, outside := pr.h.left(pr)
+		if len(inGroup)+len(outside) == 0 {
 			return
 		}
-		for _, pid := range left {
-			switch {
-			case patience.Err() != nil:
+		wait := patience
+		if patience.Err() != nil {
+			wait = context.Background()
+			for _, pid := range append(inGroup, outside...) {
 				pr.h.signal(pr, pid, syscall.SIGKILL)
-			case !asked[pid]:
+			}
+		}
+		for _, pid := range outside {
+			if patience.Err() == nil && !asked[pid] {
 				asked[pid] = true
 				pr.h.signal(pr, pid, syscall.SIGTERM)
 			}
 		}
-		if patience.Err() == nil {
-			pause(patience, time.Since(began))
-		} else {
-			pause(context.Background(), time.Since(began))
-		}
+		pause(wait, time.Since(began))
 	}
 }
 
