@@ -54,8 +54,9 @@
 // # Concurrency
 //
 // Everything may be called from any goroutine. The package starts none and keeps no timers. While nobody waits, a pass is taken
-// and given back by compare-and-swap, without lock, clock or allocation; word.go draws the states. A line of n costs O(log n)
-// for each who enters or leaves it, O(1) for those who come in order. Callers wait on channels made by their own turnstile, so
-// they can be tested with testing/synctest. A context that is done wins over a pass at every moment; a pass granted at the same
+// and given back by compare-and-swap, without lock, clock or allocation; word.go draws the states. That holds for the first 24
+// passes that are out at once; those beyond take a mutex, like everybody once there is a line. A line of n costs O(log n) for
+// each who enters or leaves it, O(1) for those who come in order. Callers wait on channels made by their own turnstile, so they
+// can be tested with testing/synctest. A context that is done wins over a pass at every moment; a pass granted at the same
 // instant goes on to the next.
 package turnstile
