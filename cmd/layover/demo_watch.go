@@ -23,13 +23,17 @@ type watcher struct {
 	mu       sync.Mutex
 	last     router.Snapshot
 	looks    int
-	used     int // workers, at most
-	parked   int // requests, at most
+	looked   time.Time
+	late     time.Duration // a look after its time, at most: how busy the machine is
+	used     int           // workers, at most
+	parked   int           // requests, at most
 	ordered  bool
 	line     []turnstile.Claim // as it was, while ordered
 	served   int               // hand-overs seen, while ordered
 	overtook int               // of them, to somebody who was not the next
 }
+
+const lookEvery = 2 * time.Millisecond
 
 func newWatcher(r *router.Router) *watcher {
 	w := &watcher{router: r, done: make(chan struct{}), ended: make(chan struct{})}
@@ -39,7 +43,7 @@ func newWatcher(r *router.Router) *watcher {
 
 func (w *watcher) run() {
 	defer close(w.ended)
-	tick := time.NewTicker(2 * time.Millisecond)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -60,20 +64,23 @@ func (w *watcher) look(s router.Snapshot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	pool := s.Plane.Pools[0]
-	w.last = s
-	w.looks++
+	now := time.Now()
+	if w.looks++; w.looks > 1 {
+		w.late = max(w.late, now.Sub(w.looked)-lookEvery)
+	}
+	w.last, w.looked = s, now
 	w.used = max(w.used, pool.Used)
 	w.parked = max(w.parked, s.Lot.Active)
 	if !w.ordered {
 		return
 	}
-	now := claims(pool.Line)
+	line := claims(pool.Line)
 	if w.line != nil {
-		served, overtook := departures(w.line, now)
+		served, overtook := departures(w.line, line)
 		w.served += served
 		w.overtook += overtook
 	}
-	w.line = now
+	w.line = line
 }
 
 func claims(line []turnstile.Waiter) []turnstile.Claim {

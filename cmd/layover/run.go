@@ -86,7 +86,7 @@ func (s *server) warnOfDescriptors() {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || s.config.Lot == parking.Unlimited {
 		return
 	}
-	if need := 2*uint64(s.config.Lot) + 100; limit.Cur < need {
+	if need := 2*uint64(s.config.Lot) + 100; uint64(limit.Cur) < need {
 		s.log.Warn("the lot is larger than the limit of open files allows; raise it (ulimit -n, LimitNOFILE=)", "lot", s.config.Lot, "need", need, "limit", limit.Cur)
 	}
 }
