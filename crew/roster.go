@@ -113,22 +113,27 @@ func (r *roster) hireLocked() *worker {
 	return w
 }
 
-// moveLocked is every change of state. Whoever moves a worker out of parked takes it off the list first.
+// moveLocked moves w to a state. Whoever moves a worker out of parked takes it off the list first.
 func (r *roster) moveLocked(w *worker, to state) {
+	r.setLocked(w, to)
+	r.trackSparesLocked()
+}
+
+// setLocked is every change of state.
+func (r *roster) setLocked(w *worker, to state) {
 	if w.state == busy {
 		r.doneJobs++
 	}
 	r.in[w.state]--
 	r.in[to]++
 	w.state = to
-	if to == parked {
+	switch to {
+	case parked:
 		r.parked = append(r.parked, w)
-	}
-	if to == gone {
+	case gone:
 		delete(r.all, w)
 		r.left++
 	}
-	r.trackSparesLocked()
 }
 
 func (r *roster) trackSparesLocked() {
@@ -171,10 +176,10 @@ func (r *roster) spared() []*worker {
 	}
 	going := slices.Clone(r.parked[:n])
 	r.parked = slices.Delete(r.parked, 0, n)
-	// Each that goes makes one less to spare. Those that remain have been spare for a shorter time.
+	// Each that goes is one less to spare. The others have been so for a shorter time.
 	r.spares = slices.Delete(r.spares, 0, n)
 	for _, w := range going {
-		r.moveLocked(w, gone)
+		r.setLocked(w, gone)
 	}
 	if len(r.spares) > 0 {
 		r.armLocked(r.linger - time.Since(r.spares[0]))
@@ -226,9 +231,6 @@ func (r *roster) leaveLocked(w *worker) {
 func (r *roster) wake() *worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stopping {
-		return nil
-	}
 	r.wakes++
 	return r.pickLocked()
 }
