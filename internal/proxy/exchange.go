@@ -78,6 +78,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.inflight.leave()
 	x := &exchange{proxy: p, w: w, in: r, trust: p.trust.Load(), arrived: time.Now()}
 	defer x.end()
+	defer x.rescue()
 	refusal := x.admit()
 	if refusal == nil {
 		refusal = x.board()
@@ -276,17 +277,22 @@ func (x *exchange) logFault(e *router.Error) {
 		"reason", e.Reason, "actor", e.Actor, "route", x.route.Name, "id", x.id, "err", e)
 }
 
-// end gives back what the request holds. It runs on every way out, also when
-// the handler panics: ReverseProxy does so to abort a response that cannot be
-// finished, and a plane's panic reaches every request that waits for it.
-func (x *exchange) end() {
-	if !x.recorded {
-		fault := router.Fail(router.Internal, "the request could not be handled", nil)
-		if cause := recover(); cause != nil {
-			x.proxy.log.Error("panic while a request was routed", "panic", cause, "stack", string(debug.Stack()))
-		}
-		x.refuse(fault)
+// rescue answers a request whose handling panicked: a plane's panic reaches
+// every request that waits for it. After the final response header there is
+// nothing to answer any more, and net/http closes the connection; ReverseProxy
+// panics on purpose to abort a response that it cannot finish.
+func (x *exchange) rescue() {
+	if x.recorded {
+		return
 	}
+	if cause := recover(); cause != nil {
+		x.proxy.log.Error("panic while a request was routed", "panic", cause, "stack", string(debug.Stack()))
+	}
+	x.refuse(router.Fail(router.Internal, "the request could not be handled", nil))
+}
+
+// end gives back what the request holds. It runs on every way out.
+func (x *exchange) end() {
 	x.stopWatch()
 	x.alight()
 	if x.timeout != nil {

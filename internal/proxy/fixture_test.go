@@ -31,6 +31,7 @@ const limit = 10 * time.Second
 type plane struct {
 	mu       sync.Mutex
 	actors   map[string]*fakeActor
+	wants    int // calls of Want
 	inflight int // rides not done
 	parks    chan string
 }
@@ -69,6 +70,12 @@ func (p *plane) sleep(name, addr string) {
 	a.target.Wake++
 }
 
+func (p *plane) asked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wants
+}
+
 func (p *plane) rides() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,6 +86,9 @@ func (p *plane) Want(actor string) (router.Use, error) {
 	if p.actor(actor) == nil {
 		return nil, router.Fail(router.UnknownActor, "no such actor", nil)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.wants++
 	return &fakeUse{plane: p, actor: actor}, nil
 }
 

@@ -1,3 +1,5 @@
+//go:build unix
+
 package proxy
 
 import (
@@ -22,12 +24,13 @@ import (
 // median of their ratios. What is compared is the processor time of this
 // process, client and actor included, which other work on the machine disturbs
 // less than the clock's; on a machine that is busy with the requests alone the
-// two say the same.
+// two say the same. The goal is 0.95; the bound is for regressions that even a
+// busy machine shows.
 func TestWarmPath(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures")
 	}
-	const pairs, requests, bound = 21, 400, 0.8
+	const pairs, requests, bound = 21, 400, 0.7
 	for _, c := range []struct {
 		what    string
 		clients int
@@ -150,9 +153,9 @@ func BenchmarkWarm(b *testing.B) {
 }
 
 // TestParkedRequestsAreSmall measures what a parked HTTP/1.1 request costs this
-// process; the clients are bare sockets in it.
+// process. The clients are bare sockets in it and take about 1 KiB of that each.
 func TestParkedRequestsAreSmall(t *testing.T) {
-	const n, bound = 2000, 24 << 10
+	const n, bound = 2000, 28 << 10
 	if testing.Short() {
 		t.Skip("opens thousands of sockets")
 	}

@@ -112,15 +112,18 @@ func (w *watch) run(epoll syscall.RawConn) {
 	var events [64]unix.EpollEvent
 	for {
 		n := 0
-		err := epoll.Read(func(fd uintptr) bool {
-			var err error
-			n, err = unix.EpollWait(int(fd), events[:], 0)
-			return n > 0 || err != nil && err != unix.EINTR
+		err := epoll.Read(func(fd uintptr) (done bool) {
+			for {
+				var err error
+				if n, err = unix.EpollWait(int(fd), events[:], 0); err != unix.EINTR {
+					return n != 0
+				}
+			}
 		})
-		if err != nil { // closed
+		if err != nil || n < 0 { // closed
 			return
 		}
-		for _, e := range events[:max(n, 0)] {
+		for _, e := range events[:n] {
 			w.gone(uint64(uint32(e.Pad))<<32 | uint64(uint32(e.Fd)))
 		}
 	}
