@@ -327,7 +327,8 @@ func (p *Plane) alarmLocked(a *actor, at time.Time) {
 		return
 	}
 	a.alarmAt = at
-	in := at.Sub(time.Now())
+	now := time.Now()
+	in := at.Sub(now)
 	if a.alarm == nil {
 		a.alarm = time.AfterFunc(in, func() { p.ring(a) })
 		return

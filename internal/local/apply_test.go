@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -236,6 +237,21 @@ func TestABadConfigurationChangesNothing(t *testing.T) {
 		}
 		if n := s.plane.Snapshot().Pools[0].Workers; n != 1 {
 			t.Errorf("the pool has %d workers after bad configurations, want 1", n)
+		}
+		s.visit("a", time.Second)
+	})
+}
+
+func TestR25_AReloadEndsBackoffs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("a"))
+		defer s.close()
+		s.script("a", script{broken: errors.New("no such program")})
+		s.refused("a", router.StartFailed, 0)
+		s.refused("a", router.BackingOff, 0)
+		s.script("a", script{start: time.Second})
+		if got, want := s.apply(s.config), []string{`actor "a" may start again at once`}; !slices.Equal(got, want) {
+			t.Errorf("changes = %q, want %q", got, want)
 		}
 		s.visit("a", time.Second)
 	})

@@ -105,7 +105,8 @@ func newPlane(h host, log *slog.Logger) *Plane {
 // finishes its requests and sleeps, one that is waking is stopped; requests
 // that wait for it wait for the new definition, or are refused as unknown.
 // What changed only in its times (start_timeout, grace, idle, min_awake,
-// max_hold) keeps running too.
+// max_hold) keeps running too. Back-offs after failed starts end, also when
+// nothing changed: whoever applies a configuration may have mended the cause.
 func (p *Plane) Apply(c Config) (changes []string, err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -197,6 +198,10 @@ func (p *Plane) applyActorsLocked() (changes []string) {
 			a.removed = false
 			note(name, "added again")
 		}
+		if a.retryAt.After(time.Now()) {
+			note(name, "may start again at once")
+		}
+		a.failures, a.retryAt = 0, time.Time{}
 		was := a.def
 		a.def = def
 		switch {
@@ -206,7 +211,6 @@ func (p *Plane) applyActorsLocked() (changes []string) {
 			p.settleLocked(a)
 		default:
 			note(name, "changed")
-			a.failures, a.retryAt = 0, time.Time{}
 			a.leaveLineLocked()
 			p.dismissLocked(a, errChanged)
 		}

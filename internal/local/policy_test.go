@@ -176,14 +176,14 @@ func TestIdleActorsSleepAfterIdle(t *testing.T) {
 		ride.Done()
 		time.Sleep(10*time.Second - 1)
 		s.wantState("a", router.Awake)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		s.wantState("a", router.Asleep)
 
 		s.visit("b", time.Second)
 		time.Sleep(time.Minute - 1)
 		s.wantState("b", router.Awake)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		s.wantState("b", router.Asleep)
 	})
@@ -250,7 +250,7 @@ func TestR12_MaxHoldDrainsABusyActorWhenSomebodyWaits(t *testing.T) {
 		b := s.ask("b", time.Hour) // at 11 s
 		time.Sleep(20*time.Second - 1)
 		s.wantState("a", router.Awake)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		s.wantState("a", router.GoingToSleep)
 		again := s.ask("a", time.Hour) // queues behind b
@@ -335,7 +335,7 @@ func TestR25_FailedStartsAreBackedOffAndOneAttemptIsMadeAtExpiry(t *testing.T) {
 			if e := s.refused("a", router.BackingOff, 0); e.RetryAfter != 1 {
 				t.Fatalf("RetryAfter = %v just before expiry, want 1ns", e.RetryAfter)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			s.wantState("a", router.Asleep)
 		}
 		s.script("a", script{start: time.Second})
@@ -469,7 +469,7 @@ func TestAFailedInstanceIsRememberedForAsLongAsItsBackoffMatters(t *testing.T) {
 		}
 		time.Sleep(4*time.Second - 1)
 		s.wantState("preview-1", router.Asleep)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		s.wantState("preview-1", "")
 	})

@@ -240,8 +240,14 @@ func (pr *process) stop(patience context.Context) {
 	}
 	if patience.Err() != nil {
 		signal(syscall.SIGKILL)
-		<-pr.done
 	}
+	slow := time.AfterFunc(slowToDie, func() {
+		if patience.Err() != nil {
+			h.log.Error("an actor cannot be killed and keeps its worker", "actor", pr.job.Name, "pid", pr.pid())
+		}
+	})
+	defer slow.Stop()
+	<-pr.done
 	pr.endRest(patience)
 
 	pr.finishOutput()
@@ -252,6 +258,10 @@ func (pr *process) stop(patience context.Context) {
 	h.mu.Unlock()
 	h.ports.release(pr.port)
 }
+
+// slowToDie is how long after KILL the operator is told: only the kernel can
+// hold a process up for so long.
+const slowToDie = 10 * time.Second
 
 // endRest ends what the main process left behind, and returns when there is
 // nothing. What is still in the group has been asked together with it, and many

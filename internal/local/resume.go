@@ -165,10 +165,11 @@ var errAbandoned = router.Fail(router.ClientGone, "nobody waits for this wake-up
 // refusedLocked returns the error of a wake-up that comes too soon after a
 // failed one.
 func (a *actor) refusedLocked() error {
-	left := a.retryAt.Sub(time.Now())
-	if a.retryAt.IsZero() || left <= 0 || a.state == router.Awake {
+	now := time.Now()
+	if !a.retryAt.After(now) || a.state == router.Awake {
 		return nil
 	}
+	left := a.retryAt.Sub(now)
 	err := router.Fail(router.BackingOff, fmt.Sprintf("%d failed starts in a row; the next one is possible in %v",
 		a.failures, left.Round(time.Millisecond)), nil)
 	err.RetryAfter, err.Output = left, a.lastWords
