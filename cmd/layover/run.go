@@ -183,19 +183,17 @@ func (s *server) observe(rec router.Record) {
 		slog.Duration("parked", rec.Waited), slog.Duration("took", rec.Took), slog.String("ledger", rec.Budget.Ledger().String()))
 }
 
-// run obeys signals until one of them, or a listener that failed, ends it.
-func (s *server) run(signals <-chan os.Signal) error {
+// run reloads and stops when told to. A listener that fails ends it, too.
+func (s *server) run(reload, stop <-chan os.Signal) error {
 	for {
 		select {
 		case err := <-s.failed:
-			return errors.Join(err, s.stop(signals))
-		case got := <-signals:
-			if got == syscall.SIGHUP {
-				s.reload()
-				continue
-			}
+			return errors.Join(err, s.stop(stop))
+		case <-reload:
+			s.reload()
+		case got := <-stop:
 			s.log.Info("stopping", "signal", got.String())
-			return s.stop(signals)
+			return s.stop(stop)
 		}
 	}
 }
@@ -204,21 +202,16 @@ func (s *server) run(signals <-chan os.Signal) error {
 var errCutOff = errors.New("a second signal: stopped at once, requests were cut off")
 
 // stop ends the server: not ready; requests are answered or end by their
-// budget; then the actors are stopped. A signal but SIGHUP ends all waiting.
-func (s *server) stop(signals <-chan os.Signal) error {
+// budget; then the actors are stopped. Something on again ends all waiting.
+func (s *server) stop(again <-chan os.Signal) error {
 	ctx, hurry := context.WithCancelCause(context.Background())
 	defer hurry(nil)
 	go func() { // ends with ctx
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case got := <-signals:
-				if got != syscall.SIGHUP {
-					s.log.Warn("stopping at once", "signal", got.String())
-					hurry(errCutOff)
-				}
-			}
+		select {
+		case <-ctx.Done():
+		case got := <-again:
+			s.log.Warn("stopping at once", "signal", got.String())
+			hurry(errCutOff)
 		}
 	}()
 	s.admin.SetReady(false)

@@ -28,19 +28,22 @@ the actors are stopped. A second signal stops it at once. In either case no proc
 			if len(args) > 0 {
 				file = args[0]
 			}
-			signals := make(chan os.Signal, 4)
-			signal.Notify(signals, syscall.SIGHUP, syscall.SIGTERM, os.Interrupt)
-			defer signal.Stop(signals)
-			return serve(file, cmd.OutOrStdout(), cmd.ErrOrStderr(), signals)
+			reload := make(chan os.Signal, 1) // one more reload is as good as many
+			signal.Notify(reload, syscall.SIGHUP)
+			defer signal.Stop(reload)
+			stop := make(chan os.Signal, 2) // a channel of its own, so that no reload can crowd it out
+			signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
+			defer signal.Stop(stop)
+			return serve(file, cmd.OutOrStdout(), cmd.ErrOrStderr(), reload, stop)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", defaultConfig, "the configuration file")
 	return cmd
 }
 
-// serve runs the proxy that file describes until signals say to stop. It
-// prints to out where it listens, and logs to logs.
-func serve(file string, out, logs io.Writer, signals <-chan os.Signal) error {
+// serve runs the proxy that file describes until stop says to stop. It prints
+// to out where it listens, and logs to logs.
+func serve(file string, out, logs io.Writer, reload, stop <-chan os.Signal) error {
 	c, err := loadOrSay(file, logs)
 	if err != nil {
 		return err
@@ -54,7 +57,7 @@ func serve(file string, out, logs io.Writer, signals <-chan os.Signal) error {
 	for _, url := range s.urls() {
 		fmt.Fprintln(out, url)
 	}
-	return s.run(signals)
+	return s.run(reload, stop)
 }
 
 func newLog(w io.Writer, level slog.Leveler, format string) *slog.Logger {

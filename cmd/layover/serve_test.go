@@ -182,6 +182,30 @@ func TestR74_ReloadUnderLoadDropsNothingAndTouchesOnlyWhatChanged(t *testing.T) 
 	p.exit()
 }
 
+func TestR74_ReloadFollowsALinkAndAStormOfSignalsHidesNoStop(t *testing.T) {
+	folder := t.TempDir()
+	p := serving(t, folder, byName+"actors:\n"+testActor("a", 0, ""))
+	file, other := filepath.Join(folder, "f.yaml"), filepath.Join(folder, "g.yaml")
+	p.write("lot: 9\n" + byName + "actors:\n" + testActor("a", 0, ""))
+	if err := os.Rename(file, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("g.yaml", file); err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		p.signal(syscall.SIGHUP)
+	}
+	until(t, "the reload", func() bool { return p.logged("lot is 9 spots, before 1024 spots") })
+	for range 50 {
+		p.signal(syscall.SIGHUP)
+	}
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
 func TestR74_AWrongFileChangesNothing(t *testing.T) {
 	p := serving(t, t.TempDir(), byName+"actors:\n"+testActor("a", 0, ""))
 	before := p.served("a.test")

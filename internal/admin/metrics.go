@@ -40,7 +40,9 @@ type metrics struct {
 	duration metric.Float64Histogram
 	parked   metric.Float64Histogram
 	phase    metric.Float64Histogram
-	labels   sync.Map // labels -> *labelSets
+
+	mu     sync.RWMutex
+	series map[labels]*labelSets
 }
 
 // labels is what tells one series of requests from another.
@@ -67,7 +69,7 @@ func newMetrics(a *Admin) (*metrics, error) {
 	}
 	provider := sdk.NewMeterProvider(sdk.WithReader(exporter), sdk.WithResource(resource.Empty()), sdk.WithCardinalityLimit(0))
 	meter := provider.Meter("layover")
-	m := &metrics{handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})}
+	m := &metrics{series: make(map[labels]*labelSets), handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})}
 	return m, errors.Join(m.addInstruments(meter), addGauges(meter, a))
 }
 
@@ -111,17 +113,23 @@ func (m *metrics) observe(rec router.Record) {
 // sets returns the attribute sets of a series. There are as many as the
 // configuration's routes times the closed sets of the other labels.
 func (m *metrics) sets(l labels) *labelSets {
-	if known, ok := m.labels.Load(l); ok {
-		return known.(*labelSets)
+	m.mu.RLock()
+	known := m.series[l]
+	m.mu.RUnlock()
+	if known != nil {
+		return known
 	}
 	route, outcome := attribute.String("route", l.route), attribute.String("outcome", l.outcome)
 	wake, band := attribute.String("wake", l.wake), attribute.String("band", l.band)
-	known, _ := m.labels.LoadOrStore(l, &labelSets{
+	known = &labelSets{
 		requests: []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(route, outcome, wake, band))},
 		duration: []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(route, wake))},
 		parked:   []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(route, band))},
-	})
-	return known.(*labelSets)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.series[l] = known // another one just like it may have been faster: either will do
+	return known
 }
 
 // bandLabel keeps the bands that people use apart, and the rest together.
