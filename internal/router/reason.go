@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -69,7 +70,7 @@ func (e *Error) Error() string {
 	if e.Detail != "" {
 		s += ": " + e.Detail
 	}
-	if e.Err != nil {
+	if e.Err != nil && !strings.Contains(e.Detail, e.Err.Error()) {
 		s += ": " + e.Err.Error()
 	}
 	return s
