@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -337,99 +336,5 @@ func TestR46_GRPCErrorsSurvive(t *testing.T) {
 	err = f.grpcClient("nobody").Invoke(ctx, "/test.Test/Echo", wrapperspb.String(""), new(emptypb.Empty))
 	if s := status.Convert(err); s.Code() == codes.OK || s.Code() == codes.Unknown || s.Code() == codes.Internal {
 		t.Errorf("our refusal arrives as %v, want a code of its own", err)
-	}
-}
-
-func TestG10_ShutdownServesTheParkedAndWaitsForTunnels(t *testing.T) {
-	f := newFixture(t, setup{})
-	f.actorH1("a", false, hello)
-	f.actorH1("b", true, switcher)
-	var parked []<-chan result
-	for _, version := range []int{1, 2} {
-		parked = append(parked, do(f.client(version), f.request("GET", "a", "/", nil)))
-	}
-	parked = append(parked, do(f.client(1), f.request("POST", "a", "/", strings.NewReader("body"))))
-	late := f.request("GET", "c", "/", nil)
-	late.Header.Set("Operation-Timeout", "200ms")
-	f.actorH1("c", false, hello)
-	ends := do(f.client(1), late)
-	f.parked()
-	f.parked()
-	until(t, "all are parked", func() bool { return f.lot.Snapshot().Active == 4 })
-
-	tunnel := f.dial()
-	tunnel.send("GET / HTTP/1.1\nHost: b.test\nConnection: Upgrade\nUpgrade: x\n\n")
-	tunnel.response("GET")
-
-	down := make(chan error, 1)
-	go func() { down <- f.proxy.Shutdown(context.Background()) }()
-	until(t, "connections are refused", func() bool {
-		c, err := http.NewRequest("GET", f.base, nil)
-		if err != nil {
-			return false
-		}
-		_, err = (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(c)
-		return err != nil
-	})
-	if r := get(t, ends); r.resp.StatusCode != 503 { // ended by its budget
-		t.Errorf("a parked request whose budget ends: %d, want 503", r.resp.StatusCode)
-	}
-	if len(down) != 0 {
-		t.Fatal("Shutdown returned although requests are parked")
-	}
-	f.wake("a")
-	for _, done := range parked {
-		if r := get(t, done); r.body != "hello" {
-			t.Errorf("a parked request: %d %q, want hello", r.resp.StatusCode, r.body)
-		}
-	}
-	tunnel.send("ping")
-	got := make([]byte, 4)
-	if _, err := io.ReadFull(tunnel.r, got); err != nil {
-		t.Fatalf("the tunnel: %v", err)
-	}
-	if len(down) != 0 {
-		t.Fatal("Shutdown returned although a tunnel is open")
-	}
-	tunnel.Close()
-	if err := receive(t, down, "Shutdown returns"); err != nil {
-		t.Errorf("Shutdown = %v", err)
-	}
-}
-
-func TestG10_ShutdownCutsOffWhatItCannotWaitFor(t *testing.T) {
-	f := newFixture(t, setup{})
-	f.actorH1("a", false, hello)
-	f.actorH1("b", true, switcher)
-	f.actorH1("c", true, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	tunnel := f.dial()
-	tunnel.send("GET / HTTP/1.1\nHost: b.test\nConnection: Upgrade\nUpgrade: x\n\n")
-	tunnel.response("GET")
-	f.record()
-	var cut []<-chan result
-	for _, actor := range []string{"a", "c"} {
-		for _, version := range []int{1, 2} {
-			cut = append(cut, do(f.client(version), f.request("GET", actor, "/", nil)))
-		}
-	}
-	f.parked()
-	until(t, "all are in", func() bool { return f.lot.Snapshot().Active == 2 && f.rides() == 3 })
-	stop := errors.New("stop")
-	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(stop)
-	if err := f.proxy.Shutdown(ctx); err != stop {
-		t.Errorf("Shutdown = %v, want %v", err, stop)
-	}
-	for range cut {
-		f.record()
-	}
-	if n := f.rides(); n != 0 {
-		t.Errorf("%d rides after Shutdown, want 0", n)
-	}
-	if _, err := io.ReadAll(tunnel.r); err != nil && !strings.Contains(err.Error(), "reset") {
-		t.Errorf("the tunnel ends with %v, want the end of file", err)
-	}
-	for _, done := range cut {
-		receive(t, done, "the client has its answer")
 	}
 }
