@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -122,10 +121,10 @@ func (d *demo) play(ctx context.Context) error {
 	d.screen.start()
 	defer d.screen.stop()
 
-	awake := demoActors[0]
+	awake, last := demoActors[0], demoActors[len(demoActors)-1]
 	d.screen.say("wakes ams and keeps it busy")
 	if s := d.client.send(d.client.request(ctx, "cold", "now", awake, "/"), "cold", awake); s.status != 200 {
-		return fmt.Errorf("demo: the first actor did not wake: status %d, %w", s.status, errors.Join(s.err))
+		return fmt.Errorf("demo: the first actor did not wake: status %d, error %v", s.status, s.err)
 	}
 	release, err := d.hold(ctx, awake)
 	if err != nil {
@@ -141,8 +140,8 @@ func (d *demo) play(ctx context.Context) error {
 	d.screen.say("lot full: sends more, and to ams")
 	var more sync.WaitGroup
 	for range overflow {
-		req := d.client.request(ctx, "overflow", "later", "zrh", "/")
-		more.Go(func() { d.client.send(req, "overflow", "zrh") })
+		req := d.client.request(ctx, "overflow", "later", last, "/")
+		more.Go(func() { d.client.send(req, "overflow", last) })
 	}
 	more.Wait()
 	d.warm(ctx, "full", awake, func() bool { return d.server.lot.Snapshot().Active == demoSpots })
@@ -168,7 +167,15 @@ func (d *demo) play(ctx context.Context) error {
 	d.watch.endOrder()
 	release()
 	d.screen.say("all answered")
-	return d.until(ctx, "quiet", d.quiet)
+	return d.until(ctx, "quiet", func() bool { return d.quiet() && d.facts.counted() })
+}
+
+// counted reports whether the router knows of every request that was sent. It
+// may learn of an answer a moment after the client.
+func (f *facts) counted() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.records) >= f.sent
 }
 
 // hold keeps an actor in use until release is called.
@@ -236,7 +243,7 @@ func (d *demo) burst(ctx context.Context) error {
 		}
 	}
 	for range shortCount {
-		if err := launch("short", "later", "zrh", shortBudget); err != nil {
+		if err := launch("short", "later", demoActors[len(demoActors)-1], shortBudget); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"regexp"
@@ -59,7 +60,7 @@ type reader struct {
 
 // parse returns the root of the only document in data, nil if there is none.
 func (r *reader) parse(data []byte) *yaml.Node {
-	decoder := yaml.NewDecoder(strings.NewReader(string(data)))
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var document, second yaml.Node
 	if err := decoder.Decode(&document); err != nil {
 		r.syntax(err)
