@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +19,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -503,6 +506,11 @@ func killedRouter(t *testing.T, state string) (pids map[string]int) {
 		}
 		pids[name] = pid
 	}
+	t.Cleanup(func() { // when the test failed
+		for _, pid := range pids {
+			signalIf(pid, syscall.SIGKILL, func() bool { return marked(pid, markerKey+"="+run+"/") })
+		}
+	})
 	if len(pids) != 4 {
 		t.Fatalf("the router runs %v, want 4 processes", pids)
 	}
@@ -600,3 +608,75 @@ func TestR19_AThousandAtOnceOnASleepingActor(t *testing.T) {
 		t.Errorf("%d served and %d shed of 1000 with 600 spots, %d wakes", served, shed, snapshotOf(t, p, "a").Wakes)
 	}
 }
+
+// TestChurn has more actors than workers, requests of every length, and
+// programs that are killed or behave badly, all at once for a moment. Whatever
+// happens, each request has one outcome and nothing is left in the end.
+func TestChurn(t *testing.T) {
+	var actors []Actor
+	for i, what := range []string{"server", "server", "slow server", "parent", "daemon", "heir", "flash", "quitter"} {
+		a := acting(fmt.Sprintf("%c", 'a'+i), what)
+		a.Grace = 50 * time.Millisecond
+		if what == "heir" {
+			a.Ready.Kind = ReadySocket
+		}
+		actors = append(actors, a)
+	}
+	p := mustPlane(t, 3, actors...)
+	r := router.New(p, parking.NewLot(20), router.Options{})
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	ctx, cancel := context.WithTimeout(t.Context(), churnFor)
+	defer cancel()
+	var clients sync.WaitGroup
+	var served, refused atomic.Int64
+	for i := range uint64(12) {
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, i))
+			for ctx.Err() == nil {
+				ctx, cancel := budget.For(context.Background(), time.Duration(rng.IntN(400))*time.Millisecond)
+				ride, err := r.Route(ctx, router.Ask{Actor: actors[rng.IntN(len(actors))].Name})
+				cancel()
+				if err != nil {
+					refused.Add(1)
+					if reason := router.ReasonOf(err); reason == router.Internal || reason == router.UnknownActor {
+						t.Error(err)
+					}
+					pause(context.Background(), 0)
+					continue
+				}
+				served.Add(1)
+				get(ride.Target, "/") // it may be killed under us
+				if rng.IntN(10) == 0 {
+					for _, a := range p.Snapshot().Actors {
+						if a.Addr == ride.Target.Addr && a.PID > 0 {
+							syscall.Kill(a.PID, syscall.SIGKILL)
+						}
+					}
+				}
+				ride.Done()
+			}
+		})
+	}
+	clients.Wait()
+	if err := r.Wait(context.Background()); err != nil {
+		t.Error(err)
+	}
+	for _, a := range p.Snapshot().Actors {
+		if a.Wanted != 0 || a.InFlight != 0 {
+			t.Errorf("%s is wanted by %d and used by %d after all", a.Name, a.Wanted, a.InFlight)
+		}
+	}
+	if served.Load() == 0 || r.Lot().Snapshot().Active != 0 {
+		t.Errorf("%d served, %d refused, %d spots taken after all", served.Load(), refused.Load(), r.Lot().Snapshot().Active)
+	}
+	if err := p.Stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if left := markedProcesses([]string{markerKey + "=" + p.host.(*osHost).run + "/"}); len(left) > 0 {
+		t.Errorf("processes %v are left", left)
+	}
+	t.Logf("%d served, %d refused", served.Load(), refused.Load())
+}
+
+const churnFor = time.Second
