@@ -90,6 +90,14 @@ func act(what string) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		}))
+	case "hesitant": // never answers its first request
+		first := true
+		http.Serve(listen(port), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if first {
+				first = false
+				<-r.Context().Done()
+			}
+		}))
 	case "notifier": // listens, and says so when it gets USR1
 		usr1 := make(chan os.Signal, 1)
 		signal.Notify(usr1, syscall.SIGUSR1)

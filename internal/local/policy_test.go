@@ -474,3 +474,68 @@ func TestAFailedInstanceIsRememberedForAsLongAsItsBackoffMatters(t *testing.T) {
 		s.wantState("preview-1", "")
 	})
 }
+
+func TestP6_AFlightThatLingersKeepsItsPlaceForWhoComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("a"), fake("b"), fake("c"))
+		defer s.close()
+		s.router = router.New(s.plane, s.lot, router.Options{Linger: 10 * time.Second})
+		ride := s.ride("a", time.Second)
+		s.refusal(<-s.ask("b", time.Second), router.NoWorker, time.Second)
+		c := s.ask("c", time.Hour)
+		time.Sleep(5 * time.Second)
+		ride.Done() // for b's flight, which nobody waits for just then
+		time.Sleep(300 * time.Millisecond)
+		s.visit("b", 700*time.Millisecond)
+		if got := <-c; got.err != nil || got.took != 7*time.Second {
+			t.Errorf("c: %v after %v, want 5 s of a, 1 s of b's wake and 1 s of its own", got.err, got.took)
+		} else {
+			got.ride.Done()
+		}
+	})
+}
+
+func TestAWorkerThatIsGrantedToAnActorAsItIsRemovedGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("a"), fake("b"), fake("c"))
+		defer s.close()
+		ride := s.ride("a", time.Second)
+		b := s.ask("b", time.Hour)
+		synctest.Wait()
+		c := s.ask("c", time.Hour)
+		synctest.Wait()
+		p := s.plane
+		p.mu.Lock() // b's flight has its worker, and cannot look at it yet
+		p.pools["pool"].gate.Resize(2)
+		p.defs = newDefinitions([]Actor{fake("a"), fake("c")})
+		p.applyActorsLocked()
+		p.mu.Unlock()
+		s.refusal(<-b, router.UnknownActor, 0)
+		if got := <-c; got.err != nil || got.took != time.Second {
+			t.Errorf("c: %v after %v, want b's worker at once", got.err, got.took)
+		} else {
+			got.ride.Done()
+		}
+		ride.Done()
+	})
+}
+
+func TestMinUsefulRefusesWhoCouldNotUseAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1)
+		defer s.close()
+		c := s.config
+		c.Pools = append(c.Pools, Pool{Name: "picky", Workers: 1, MinUseful: 2 * time.Second})
+		a, b := fake("a"), fake("b")
+		a.Pool, b.Pool = "picky", "picky"
+		c.Actors = []Actor{a, b}
+		s.apply(c)
+		s.script("a", script{start: time.Second})
+		ride := s.ride("a", time.Second)
+		late := s.ask("b", 10*time.Second)
+		time.Sleep(9 * time.Second) // 1 s is left
+		ride.Done()
+		s.refusal(<-late, router.NoWorker, 9*time.Second)
+		s.wantState("b", router.Asleep)
+	})
+}

@@ -337,6 +337,17 @@ func TestR59_R60_AnActorThatAnswers503IsNotReady(t *testing.T) {
 	}
 }
 
+func TestR30_AProbeThatIsNotAnsweredIsTriedAgain(t *testing.T) {
+	a := acting("a", "hesitant")
+	a.Ready.Kind = ReadyHTTP
+	p := mustPlane(t, 1, a)
+	began := time.Now()
+	mustRoute(t, p, "a").Done()
+	if took := time.Since(began); took < firstProbeLimit {
+		t.Errorf("ready after %v, before the first probe's limit of %v", took, firstProbeLimit)
+	}
+}
+
 func TestTheProbeSpeaksTheActorsProtocol(t *testing.T) {
 	a := acting("a", "h2c server")
 	a.Ready.Kind, a.Protocol = ReadyHTTP, router.ProtocolH2C
