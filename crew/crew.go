@@ -8,7 +8,7 @@
 //	set.Resize(0, 8) // at most 8 at once at the database
 //	c := crew.Start(ctx, set.Gate(0), 0, crew.Duty[Row]{Take: claimRow, Process: handle, Panicked: report}, crew.Options{})
 //	insert(row)
-//	c.Wake()           // after work has come; from anywhere, at any rate
+//	c.Wake()            // after work has come; from anywhere, at any rate
 //	err := c.Drain(ctx) // takes no more, waits for what is in progress
 //
 // # The first turn

@@ -18,8 +18,8 @@ import (
 //	       |      |   v          v
 //	       +---> parked <--------+
 //
-// A worker whose job has panicked is busy until Panicked has returned, and settles without a stop at ready.
-// A call takes a worker from parked to looking; one whose empty take a Wake has overtaken goes there at once. To gone it goes from
+// A worker whose job has panicked is busy until Panicked has returned, and then looks or parks without a stop at ready. A call
+// takes a worker from parked to looking; one whose empty take a Wake has overtaken goes there at once. To gone it goes from
 // parked when there is one to spare for long, and from any state once the crew stops, as soon as it holds nothing.
 //
 // All but busy are idle. Invariants, whenever mu is not held and no take runs:

@@ -324,7 +324,7 @@ func TestC3ABurstSettlesBackAfterTheLinger(t *testing.T) {
 		r.want(51, 51, 0, 0)
 		time.Sleep(linger - 1)
 		r.want(51, 51, 0, 0)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		r.want(1, 1, 0, 0)
 		r.add(100) // the one that stayed works
 		r.want(2, 1, 0, 1)
@@ -420,7 +420,7 @@ func TestC3DefaultLingerIsTenSeconds(t *testing.T) {
 		r.finishAll()
 		time.Sleep(10*time.Second - 1)
 		r.want(3, 3, 0, 0)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		r.want(1, 1, 0, 0)
 		r.close()
 	})
