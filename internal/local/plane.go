@@ -35,6 +35,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -308,10 +309,11 @@ func (p *Plane) Snapshot() router.PlaneSnapshot {
 			outputs[a.name] = a.life.program
 		}
 	}
-	for _, pl := range p.pools {
-		snap.Pools = append(snap.Pools, pl.snapshotLocked())
-	}
+	pools := slices.Collect(maps.Values(p.pools))
 	p.mu.Unlock()
+	for _, pl := range pools { // outside the lock: a long line is sorted for it
+		snap.Pools = append(snap.Pools, pl.snapshot())
+	}
 	for i := range snap.Actors {
 		if program := outputs[snap.Actors[i].Name]; program != nil {
 			snap.Actors[i].Output = program.output(shownLines)
@@ -339,8 +341,8 @@ func (a *actor) snapshotLocked() router.ActorSnapshot {
 	return s
 }
 
-// snapshotLocked is the pool as the status page shows it.
-func (pl *pool) snapshotLocked() router.PoolSnapshot {
+// snapshot is the pool as the status page shows it.
+func (pl *pool) snapshot() router.PoolSnapshot {
 	stats := pl.gate.Stats()
 	return router.PoolSnapshot{
 		Name: pl.Name, Workers: stats.Size, Used: stats.Held, Waiting: stats.Waiting, Line: pl.gate.Line(100),

@@ -143,14 +143,9 @@ func (p *Plane) Resume(ctx context.Context, name string, f *router.Flight) (rout
 			}
 		}
 		f.Park("starting")
-		end := f.Phase(router.PhaseWake)
-		<-l.decided // it has its own ceiling
-		end()
-		switch target, err := p.outcome(l); {
-		case err != nil:
-			return router.Target{}, err
-		case target != router.Target{}:
-			return target, nil
+		target, err = p.decision(l, f)
+		if err != nil || target != (router.Target{}) {
+			return target, err
 		}
 		if !f.Uncommit() {
 			break
@@ -184,9 +179,12 @@ func waitFor(ctx context.Context, f *router.Flight, gone <-chan struct{}) {
 	}
 }
 
-// outcome is what became of a decided life: a target, an error, or neither if
-// it was dismissed while it was waking.
-func (p *Plane) outcome(l *life) (router.Target, error) {
+// decision waits until l is awake or never will be, for which it has its own
+// ceiling: a target, an error, or neither if it was dismissed before that.
+func (p *Plane) decision(l *life, f *router.Flight) (router.Target, error) {
+	end := f.Phase(router.PhaseWake)
+	<-l.decided
+	end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.err != nil {
