@@ -168,8 +168,11 @@ func listen(port string) net.Listener {
 	return l
 }
 
-// serve answers / with the process's number, and /hang not at all.
+// serve answers / with the process's number, /since with the time at which it
+// began to, and /hang not at all.
 func serve(l net.Listener) {
+	since := time.Now().UnixNano()
+	http.HandleFunc("/since", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, since) })
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, os.Getpid()) })
 	http.HandleFunc("/hang", func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
