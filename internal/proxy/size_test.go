@@ -157,7 +157,7 @@ func TestParkedUploadsDoNotBlockOthersOfTheirConnection(t *testing.T) {
 
 func TestALargeDownloadIsStreamed(t *testing.T) {
 	f := newFixture(t, setup{})
-	const size = 256 << 20
+	const size = 64 << 20
 	f.actorH1("a", true, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(size))
 		io.Copy(w, io.LimitReader(zeros{}, size))
