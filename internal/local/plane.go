@@ -18,11 +18,15 @@
 //     for a worker, but for min_awake (pool.go);
 //   - a start has its own ceiling, and is not cut off because its callers left;
 //   - after Stop no process is left, and after a crash of the router New ends
-//     what is left, by the state folder (state.go).
+//     what is left, by the state folder (state_unix.go).
 //
 // Decisions are made under one mutex, Plane.mu, and never block; each life has
 // one goroutine that carries them out and owns the process. Locks are taken in
 // the order Plane.mu, then those of turnstile. All times are monotonic.
+//
+// A program's processes are known by its group and by the variable
+// LAYOVER_ACTOR, which they inherit: one that leaves the group and drops the
+// variable gets away.
 //
 // All of it works on Linux. On other Unixes, processes that leave their group
 // are not found, a foreign owner of an actor's port is not noticed, and an
