@@ -3,12 +3,14 @@ module layover/bench
 go 1.26.0
 
 require (
+	github.com/failsafe-go/failsafe-go v0.9.8
 	golang.org/x/sync v0.25.0
 	layover v0.0.0
 )
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
+	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
