@@ -15,7 +15,7 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .PHONY: test
-test: system lint race submodules bench-once ## install what the tests need, then run all of them
+test: system lint race norace submodules bench-once ## install what the tests need, then run all of them
 
 .PHONY: check
 check: format lint race bench-once ## what to run before a change is reviewed
@@ -51,6 +51,10 @@ lint: ## vet, staticcheck, formatting
 .PHONY: race
 race: ## all tests of the root module, with the race detector, in random order
 	go test -race -shuffle=on -timeout 15m ./...
+
+.PHONY: norace
+norace: ## what the race detector would distort: memory of parked requests, the warm path
+	go test -shuffle=on -timeout 5m ./internal/proxy
 
 .PHONY: submodules
 submodules: ## all tests of the modules beside the root one

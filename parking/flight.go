@@ -247,8 +247,8 @@ const (
 )
 
 // await waits for the flight, a refusal, or the end of the caller's context. The
-// view is set only for a caller that left.
-func (f *Flight) await(c *caller) (view, fate) {
+// outcome is set only for a caller that left.
+func (f *Flight) await(c *caller) (*Outcome, fate) {
 	news := f.news
 	for {
 		select {
@@ -258,27 +258,29 @@ func (f *Flight) await(c *caller) (view, fate) {
 				continue
 			}
 		case <-c.ctx.Done():
-			if v, ok := f.leave(c); ok {
-				return v, left
+			if o := f.leave(c); o != nil {
+				return o, left
 			}
 		}
 		// Whatever woke it: one that was shed stays so when the flight lands before
 		// it runs again.
 		if c.gone {
-			return view{}, refused
+			return nil, refused
 		}
-		return view{}, served
+		return nil, served
 	}
 }
 
-// leave takes c out of the flight and frees its spot. False means that it was
-// too late: the flight had landed, or c had been shed.
-func (f *Flight) leave(c *caller) (view, bool) {
+// leave takes c out of the flight and frees its spot. Nil means that it was too
+// late: the flight had landed, or c had been shed.
+//
+//go:noinline
+func (f *Flight) leave(c *caller) *Outcome {
 	t := f.tower
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if c.gone || f.state == landed {
-		return view{}, false
+		t.mu.Unlock()
+		return nil
 	}
 	now := time.Now()
 	v := f.viewLocked(now)
@@ -287,7 +289,9 @@ func (f *Flight) leave(c *caller) (view, bool) {
 		t.lot.free(&c.spot)
 	}
 	f.emptiedLocked(now)
-	return v, true
+	t.mu.Unlock()
+	r, _ := ended(c.ctx)
+	return v.outcome(c, r)
 }
 
 func (f *Flight) removeLocked(c *caller, now time.Time) {

@@ -71,7 +71,7 @@ func NewFlights[K comparable, V any](lot *Lot, o Options) *Flights[K, V] {
 // Join waits for the flight of key, which it begins with fly if there is none,
 // and returns what the flight function returned. It waits until ctx is done at
 // most; then, or if ctx is done already, the error is context.Cause(ctx). If the
-// flight is parked and the lot full it is [ErrLotFull].
+// flight is parked and the lot full it is [ErrLotFull]. The outcome is never nil.
 //
 // fly runs in a goroutine of its own with the handle of the flight and a context
 // that is detached from every caller and cancelled once fly has returned. A
@@ -81,11 +81,27 @@ func NewFlights[K comparable, V any](lot *Lot, o Options) *Flights[K, V] {
 //
 // When ctx ends at the moment the flight lands, whichever came first counts: a
 // result that was there before the caller left is returned.
-func (fs *Flights[K, V]) Join(ctx context.Context, key K, fly func(ctx context.Context, f *Flight) (V, error)) (V, Outcome, error) {
+func (fs *Flights[K, V]) Join(ctx context.Context, key K, fly func(ctx context.Context, f *Flight) (V, error)) (V, *Outcome, error) {
+	// The frames below a waiting caller decide whether its stack doubles, and
+	// there can be ten thousand of them. So what comes before and after the wait
+	// is in functions of its own, and an Outcome is passed by pointer.
 	var none V
+	e, c, o, err := fs.board(ctx, key, fly)
+	if e == nil {
+		return none, o, err
+	}
+	o, fate := e.await(c)
+	return e.finish(c, o, fate)
+}
+
+// board gets the caller into the flight of key. Without an entry, the wait is
+// over with the outcome and the error.
+//
+//go:noinline
+func (fs *Flights[K, V]) board(ctx context.Context, key K, fly func(context.Context, *Flight) (V, error)) (*entry[K, V], *caller, *Outcome, error) {
 	if ctx.Err() != nil {
 		r, err := ended(ctx)
-		return none, Outcome{Result: r}, err
+		return nil, nil, &Outcome{Result: r}, err
 	}
 	c := &caller{ctx: ctx}
 	_ = map[K]struct{}(nil)[key] // a key that cannot be hashed panics here, not under the lock
@@ -96,15 +112,15 @@ func (fs *Flights[K, V]) Join(ctx context.Context, key K, fly func(ctx context.C
 		e, flightCtx := fs.beginLocked(key, c)
 		t.mu.Unlock()
 		go fs.run(e, flightCtx, ctx, fly) // Wait waits for it
-		return e.wait(c)
+		return e, c, nil, nil
 	}
 	if !e.boardLocked(c) {
 		v := view{reason: e.reason, stage: e.phases.innermost()}
 		t.mu.Unlock()
-		return none, v.outcome(c, Shed), ErrLotFull
+		return nil, nil, v.outcome(c, Shed), ErrLotFull
 	}
 	t.mu.Unlock()
-	return e.wait(c)
+	return e, c, nil, nil
 }
 
 func (fs *Flights[K, V]) beginLocked(key K, leader *caller) (*entry[K, V], context.Context) {
@@ -140,14 +156,15 @@ func (fs *Flights[K, V]) run(e *entry[K, V], ctx, leader context.Context, fly fu
 	e.val, e.err = fly(ctx, &e.Flight)
 }
 
-// wait waits for e as its caller c.
-func (e *entry[K, V]) wait(c *caller) (V, Outcome, error) {
+// finish turns the end of c's wait into what Join returns. o is set if c left.
+//
+//go:noinline
+func (e *entry[K, V]) finish(c *caller, o *Outcome, fate fate) (V, *Outcome, error) {
 	var none V
-	v, fate := e.await(c)
 	switch fate {
 	case left:
-		r, err := ended(c.ctx)
-		return none, v.outcome(c, r), err
+		_, err := ended(c.ctx)
+		return none, o, err
 	case refused:
 		return none, e.shedView.outcome(c, Shed), ErrLotFull
 	}

@@ -61,7 +61,8 @@ func board(ctx context.Context, fs *Flights[string, int], key string, cp *cockpi
 			cancel()
 			close(p.back)
 		}()
-		p.v, p.o, p.err = fs.Join(ctx, key, cp.fly)
+		v, o, err := fs.Join(ctx, key, cp.fly)
+		p.v, p.o, p.err = v, *o, err
 	}()
 	synctest.Wait()
 	return p

@@ -103,7 +103,8 @@ func (r *real) join(key int, stay time.Duration) {
 	}
 	r.callers = append(r.callers, c)
 	go func() {
-		c.v, c.o, c.err = r.fs.Join(ctx, key, r.fly)
+		v, o, err := r.fs.Join(ctx, key, r.fly)
+		c.v, c.o, c.err = v, *o, err
 		close(c.back)
 	}()
 }

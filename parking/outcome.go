@@ -78,8 +78,8 @@ type view struct {
 }
 
 // outcome is v seen by c. The caller's spot must have been freed or refused.
-func (v view) outcome(c *caller, r Result) Outcome {
-	o := Outcome{Leader: c.leader, Reason: v.reason, Result: r, Stage: v.stage}
+func (v view) outcome(c *caller, r Result) *Outcome {
+	o := &Outcome{Leader: c.leader, Reason: v.reason, Result: r, Stage: v.stage}
 	if !c.spot.since.IsZero() {
 		o.Parked, o.ParkedFor = true, v.at.Sub(c.spot.since)
 	}

@@ -68,14 +68,10 @@ func quantile(all []outcome, q float64, of func(outcome) time.Duration) time.Dur
 	return values[min(int(q*float64(len(values))), len(values)-1)]
 }
 
-// didPark reports whether the request held a spot. A refused one did if its
-// budget ended in the line or during the start: a full lot has its own reason.
-func didPark(o outcome) bool {
-	return o.rec.Parked || o.rec.Reason == router.NoWorker || o.rec.Reason == router.StillWaking
-}
+func didPark(o outcome) bool { return o.rec.Parked }
 
 func took(o outcome) time.Duration   { return o.took }
-func parked(o outcome) time.Duration { return o.rec.Waited }
+func parked(o outcome) time.Duration { return o.rec.ParkedFor }
 func woke(o outcome) time.Duration   { return phase(o, router.PhaseWake) }
 
 func phase(o outcome, name string) time.Duration {

@@ -180,7 +180,7 @@ func (s *server) observe(rec router.Record) {
 	s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("id", rec.ID), slog.String("method", rec.Method),
 		slog.String("route", rec.Route), slog.String("actor", rec.Actor), slog.Int("band", rec.Band), slog.Int("status", rec.Status),
 		slog.String("reason", string(rec.Reason)), slog.String("detail", rec.Detail), slog.String("wake", string(rec.Wake)),
-		slog.Duration("parked", rec.Waited), slog.Duration("took", rec.Took), slog.String("ledger", rec.Budget.Ledger().String()))
+		slog.Duration("parked", rec.ParkedFor), slog.Duration("took", rec.Took), slog.String("ledger", rec.Budget.Ledger().String()))
 }
 
 // run reloads and stops when told to. A listener that fails ends it, too.

@@ -54,7 +54,7 @@ func serve(t *testing.T, r *router.Router, actor string, rec router.Record) {
 	defer ride.Done()
 	end := budget.From(ctx).Phase(router.PhaseAttempt)
 	end()
-	rec.Actor, rec.Wake, rec.Parked, rec.Waited, rec.Budget = actor, ride.Wake, ride.DidPark, ride.Parked, budget.From(ctx)
+	rec.Actor, rec.Wake, rec.Parked, rec.ParkedFor, rec.Budget = actor, ride.Wake, ride.Parked, ride.ParkedFor, budget.From(ctx)
 	r.Record(rec)
 }
 
@@ -300,7 +300,7 @@ func BenchmarkObserve(b *testing.B) {
 	ctx, cancel := budget.For(context.Background(), time.Hour)
 	defer cancel()
 	budget.From(ctx).Phase(router.PhaseAttempt)()
-	rec := router.Record{Route: "api", Wake: router.WakeNone, Took: time.Millisecond, Budget: budget.From(ctx)}
+	rec := router.Record{Route: "api", Wait: router.Wait{Wake: router.WakeNone}, Took: time.Millisecond, Budget: budget.From(ctx)}
 	b.ReportAllocs()
 	for b.Loop() {
 		a.Observe(rec)

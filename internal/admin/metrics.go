@@ -101,7 +101,7 @@ func (m *metrics) observe(rec router.Record) {
 	m.requests.Add(ctx, 1, sets.requests...)
 	m.duration.Record(ctx, rec.Took.Seconds(), sets.duration...)
 	if rec.Parked {
-		m.parked.Record(ctx, rec.Waited.Seconds(), sets.parked...)
+		m.parked.Record(ctx, rec.ParkedFor.Seconds(), sets.parked...)
 	}
 	for _, entry := range rec.Budget.Ledger().Phases {
 		if entry.Depth == 0 {

@@ -62,8 +62,7 @@ type exchange struct {
 	sending *sending // body as the last attempt sees it
 	sent    progress
 
-	parked   bool
-	waited   time.Duration
+	wait     router.Wait // of all rides, and of the refusal
 	recorded bool
 }
 
@@ -120,18 +119,36 @@ func (x *exchange) admit() *router.Error {
 
 // board gets a ride, waiting for it if it must.
 func (x *exchange) board() *router.Error {
-	begin := time.Now()
 	ride, err := x.proxy.router.Route(x.budget, router.Ask{Actor: x.actor, OnWait: x.onWait})
-	x.waited += time.Since(begin)
 	if err != nil {
-		if e, ok := errors.AsType[*router.Error](err); ok {
-			return e
-		}
-		return router.Fail(router.Internal, "the router failed", err)
+		return x.turnedAway(err)
 	}
 	x.ride = ride
-	x.parked = x.parked || ride.DidPark
+	x.waited(ride.Wait)
 	return nil
+}
+
+// turnedAway is apart from board because a waiting request's stack has board
+// on it.
+//
+//go:noinline
+func (x *exchange) turnedAway(err error) *router.Error {
+	e, ok := errors.AsType[*router.Error](err)
+	if !ok {
+		e = router.Fail(router.Internal, "the router failed", err)
+	}
+	x.waited(e.Wait)
+	return e
+}
+
+// waited adds one wait to those before it: a request that is sent again may
+// have several.
+func (x *exchange) waited(w router.Wait) {
+	if x.wait.Wake == "" || w.Wake != router.WakeNone && w.Wake != "" {
+		x.wait.Wake = w.Wake
+	}
+	x.wait.Parked = x.wait.Parked || w.Parked
+	x.wait.ParkedFor += w.ParkedFor
 }
 
 // onWait is called when the request begins to wait. The watch is kept beyond
@@ -250,13 +267,10 @@ func (x *exchange) record(status int, e *router.Error) {
 	x.recorded = true
 	rec := router.Record{
 		ID: x.id, At: x.arrived, Method: x.in.Method, Route: x.route.Name, Actor: x.actor, Band: x.band,
-		Parked: x.parked, Waited: x.waited, Status: status, Took: time.Since(x.arrived),
+		Wait: x.wait, Status: status, Took: time.Since(x.arrived),
 	}
 	if x.budget != nil {
 		rec.Budget = budget.From(x.budget)
-	}
-	if x.ride != nil {
-		rec.Wake = x.ride.Wake
 	}
 	if e != nil {
 		rec.Reason, rec.Detail = e.Reason, e.Error()

@@ -26,7 +26,7 @@ func TestAColdRequestWaitsAndIsServed(t *testing.T) {
 				}
 				rec := f.record()
 				if rec.Actor != "a" || rec.Route != "all" || rec.Status != 200 || rec.Reason != "" || !rec.Parked ||
-					rec.Wake != router.WakeTriggered || rec.Waited <= 0 || rec.Took < rec.Waited || rec.ID == "" {
+					rec.Wake != router.WakeTriggered || rec.ParkedFor <= 0 || rec.Took < rec.ParkedFor || rec.ID == "" {
 					t.Errorf("record = %+v", rec)
 				}
 			})

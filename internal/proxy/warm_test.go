@@ -153,11 +153,11 @@ func BenchmarkWarm(b *testing.B) {
 }
 
 // TestParkedRequestsAreSmall measures what a parked HTTP/1.1 request costs this
-// process, which is 8 KiB of stack, 2 KiB more without a body (net/http then
+// process, which is 4 KiB of stack, 2 KiB more without a body (net/http then
 // reads in another goroutine), 12 KiB of net/http's buffers and request, 2 KiB of
 // ours, and about 1 KiB for the client, a bare socket in the same process.
 func TestParkedRequestsAreSmall(t *testing.T) {
-	const n, bound = 2000, 32 << 10
+	const n, bound = 2000, 26 << 10
 	if testing.Short() {
 		t.Skip("opens thousands of sockets")
 	}

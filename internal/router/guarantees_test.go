@@ -114,7 +114,7 @@ func TestG1_RequestsToAwakeActorsTouchNeitherLotNorLine(t *testing.T) {
 				before := plane.Pool().Stats()
 				for range 10_000 {
 					ride := send(r, "awake", 5, time.Second).mustServe(t)
-					if ride.Wake != router.WakeNone || ride.DidPark {
+					if ride.Wake != router.WakeNone || ride.Parked {
 						t.Fatalf("ride = %+v, want one without a wake-up", ride)
 					}
 					ride.Done()

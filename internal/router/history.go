@@ -19,9 +19,7 @@ type Record struct {
 	Route  string // empty when none matched
 	Actor  string
 	Band   int
-	Wake   Wake // empty when it never had a ride
-	Parked bool // it held a spot in the lot
-	Waited time.Duration
+	Wait          // its Wake is empty when it was refused before it could wait
 	Reason Reason // empty: the actor answered
 	Status int
 	Took   time.Duration // arrival to the final response header

@@ -53,7 +53,8 @@ type Error struct {
 	// page and log. It is never sent to a client.
 	Output []string
 
-	Err error // the cause; may be nil
+	Wait Wait  // what the request went through; zero if it never waited
+	Err  error // the cause; may be nil
 }
 
 // Fail returns an *Error of the given reason. Planes use it for everything

@@ -76,11 +76,15 @@ func (r *Router) SetNames(n *Names) { r.names.Store(n) }
 // Ride is one request's right to use an awake actor.
 type Ride struct {
 	Target Target
-	Wake   Wake // what the request had to do with the actor's waking
+	Wait
+	use Use
+}
 
-	DidPark bool          // it held a spot in the lot
-	Parked  time.Duration // for how long
-	use     Use
+// Wait is what a request went through before its ride or its refusal.
+type Wait struct {
+	Wake      Wake          // what it had to do with the actor's waking
+	Parked    bool          // it held a spot in the lot
+	ParkedFor time.Duration // for how long
 }
 
 // Done ends the ride: the actor is no longer in use by this request. It is
@@ -115,66 +119,123 @@ type Ask struct {
 // phases of the wait go, and its claim (band 0 from now if it has none). The
 // error is an *Error.
 func (r *Router) Route(ctx context.Context, ask Ask) (*Ride, error) {
-	if over(ctx) != nil {
-		return nil, r.ended(ctx, ask.Actor, DeadlinePast)
+	use, ride, err := r.look(ctx, ask.Actor)
+	if use == nil {
+		return ride, err
 	}
-	use, err := r.plane.Want(ask.Actor)
+	return r.wake(ctx, ask, use)
+}
+
+// look returns what can be had without waiting: a ride or an error. With
+// neither, the use is that of an actor which must be woken.
+func (r *Router) look(ctx context.Context, actor string) (Use, *Ride, error) {
+	if over(ctx) != nil {
+		return nil, nil, r.ended(ctx, actor, DeadlinePast)
+	}
+	use, err := r.plane.Want(actor)
 	if err != nil {
-		return nil, explained(err, ask.Actor)
+		return nil, nil, explained(err, actor)
 	}
 	if target, ok := use.Awake(); ok {
-		return &Ride{Target: target, Wake: WakeNone, use: use}, nil
+		return nil, &Ride{Target: target, Wait: Wait{Wake: WakeNone}, use: use}, nil
 	}
-	if ask.OnWait != nil {
-		defer ask.OnWait()()
-	}
-	ride, err := r.wake(ctx, ask.Actor, use)
-	if err != nil {
-		use.Done()
-		return nil, err
-	}
-	return ride, nil
+	return use, nil, nil
 }
 
 // wake joins flights until one brings a target that is still good when this
 // caller takes it.
-func (r *Router) wake(ctx context.Context, actor string, use Use) (*Ride, error) {
-	if _, ok := turnstile.ClaimFrom(ctx); !ok {
-		ctx = turnstile.Begin(ctx, 0)
-	}
-	crowd := r.crowds.enter(actor)
-	defer r.crowds.leave(actor, crowd)
-	m := &member{}
-	m.claim, _ = turnstile.ClaimFrom(ctx)
-	m.end, _ = ctx.Deadline()
-	crowd.join(m)
-	defer crowd.remove(m)
-
-	ride := Ride{Wake: WakeJoined, use: use} // on the stack: the wait can be long and there can be many
+//
+// Its frame and those above and below it decide whether the stack of a waiting
+// request doubles, and there can be ten thousand of them; so what comes before
+// and after the wait is in functions of its own (seen: 4 KiB a request).
+func (r *Router) wake(ctx context.Context, ask Ask, use Use) (*Ride, error) {
+	w := r.arrive(ctx, ask, use)
+	defer w.depart()
 	for {
-		target, outcome, err := r.flights.Join(ctx, actor, func(ctx context.Context, f *parking.Flight) (Target, error) {
-			return r.fly(ctx, actor, f)
-		})
-		for _, span := range outcome.Phases {
-			budget.From(ctx).Record(span.Name, span.From, span.To)
-		}
-		ride.DidPark = ride.DidPark || outcome.Parked
-		ride.Parked += outcome.ParkedFor
-		if outcome.Leader {
-			ride.Wake = WakeTriggered
-		}
-		if err != nil {
-			return nil, r.refused(ctx, actor, outcome, err)
-		}
-		if over(ctx) != nil { // it landed just before the end: too late to forward anything
-			return nil, r.ended(ctx, actor, StillWaking)
-		}
-		if use.Take(target) {
-			ride.Target = target
-			taken := ride
-			return &taken, nil
+		target, outcome, err := r.flights.Join(w.ctx, w.actor, w.fly)
+		if over, err := w.landed(target, outcome, err); over {
+			return w.ride, err
 		}
 	}
+}
+
+// waiting is a request on its way to a ride. It lives no longer than the call
+// of wake that made it, so it may hold a context.
+type waiting struct {
+	router *Router
+	ctx    context.Context
+	actor  string
+	use    Use
+	ride   *Ride
+	crowd  *crowd
+	member member
+	stop   func() // Ask.OnWait's
+	wait   Wait
+}
+
+//go:noinline
+func (r *Router) arrive(ctx context.Context, ask Ask, use Use) *waiting {
+	w := &waiting{router: r, ctx: ctx, actor: ask.Actor, use: use, wait: Wait{Wake: WakeJoined}}
+	claim, ok := turnstile.ClaimFrom(ctx)
+	if !ok {
+		w.ctx = turnstile.Begin(ctx, 0)
+		claim, _ = turnstile.ClaimFrom(w.ctx)
+	}
+	w.member.claim = claim
+	w.member.end, _ = ctx.Deadline()
+	w.crowd = r.crowds.enter(ask.Actor)
+	w.crowd.join(&w.member)
+	if ask.OnWait != nil {
+		w.stop = ask.OnWait()
+	}
+	return w
+}
+
+// depart runs also when the flight panicked.
+//
+//go:noinline
+func (w *waiting) depart() {
+	if w.stop != nil {
+		w.stop()
+	}
+	w.crowd.remove(&w.member)
+	w.router.crowds.leave(w.actor, w.crowd)
+	if w.ride == nil {
+		w.use.Done()
+	}
+}
+
+// landed takes the end of one flight in. It reports whether the wait is over.
+//
+//go:noinline
+func (w *waiting) landed(target Target, outcome *parking.Outcome, err error) (bool, error) {
+	for _, span := range outcome.Phases {
+		budget.From(w.ctx).Record(span.Name, span.From, span.To)
+	}
+	w.wait.Parked = w.wait.Parked || outcome.Parked
+	w.wait.ParkedFor += outcome.ParkedFor
+	if outcome.Leader {
+		w.wait.Wake = WakeTriggered
+	}
+	switch {
+	case err != nil:
+		return true, w.refused(w.router.refused(w.ctx, w.actor, outcome, err))
+	case over(w.ctx) != nil: // it landed just before the end: too late to forward anything
+		return true, w.refused(w.router.ended(w.ctx, w.actor, StillWaking))
+	case w.use.Take(target):
+		w.ride = &Ride{Target: target, Wait: w.wait, use: w.use}
+		return true, nil
+	}
+	return false, nil
+}
+
+func (w *waiting) refused(e *Error) error {
+	e.Wait = w.wait
+	return e
+}
+
+func (w *waiting) fly(ctx context.Context, f *parking.Flight) (Target, error) {
+	return w.router.fly(ctx, w.actor, f)
 }
 
 // fly runs one wake-up for everybody who waits for actor.
@@ -190,7 +251,7 @@ func (r *Router) fly(ctx context.Context, actor string, f *parking.Flight) (Targ
 
 // refused turns the end of a wait without a target into what the caller is
 // told.
-func (r *Router) refused(ctx context.Context, actor string, outcome parking.Outcome, err error) error {
+func (r *Router) refused(ctx context.Context, actor string, outcome *parking.Outcome, err error) *Error {
 	switch outcome.Result {
 	case parking.Shed:
 		return &Error{Reason: LotFull, Actor: actor, Err: err, RetryAfter: r.wakes.expect(actor),
