@@ -56,7 +56,7 @@ func TestT2_TheNextStepOfAJobInProgressGoesFirst(t *testing.T) { // A11, A12
 
 // At saturation few jobs are in progress at once, where first come, first served begins them all before it ends one.
 func TestT2_AJobInProgressFinishesBeforeANewerOneBegins(t *testing.T) {
-	const size, jobs, steps = 3, 18, 5
+	const size, jobs, steps = 3, 30, 4
 	saturate := func(t *testing.T, claimOf func(job turnstile.Claim) turnstile.Claim) int32 {
 		r := newRig(t, size)
 		r.exec("create table steps (job int, step int)")
