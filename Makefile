@@ -8,7 +8,7 @@ export GOFLAGS          := -modcacherw $(GOFLAGS)
 export GOTOOLCHAIN      ?= local
 
 # Modules beside the root one, so that what they need stays out of ours.
-SUBMODULES := $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod))
+SUBMODULES := $(patsubst %/go.mod,%,$(wildcard bench/go.mod e2e/go.mod examples/go.mod))
 
 .PHONY: help
 help: ## list the targets

@@ -46,6 +46,7 @@ var imports = map[string]struct {
 	"cmd":                       {layover: []string{"internal", "turnstile", "budget", "parking", "lane", "crew"}},
 	"bench":                     {layover: []string{""}},
 	"e2e":                       {layover: []string{""}},
+	"examples":                  {layover: []string{"turnstile", "budget", "parking", "lane", "crew", "e2e/postgres"}},
 	"":                          {std: true},
 }
 
