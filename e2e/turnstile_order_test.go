@@ -95,3 +95,33 @@ func TestT2_AJobInProgressFinishesBeforeANewerOneBegins(t *testing.T) {
 		t.Errorf("%d jobs in progress at once by claim, %d by arrival; want at most half of %d, and fewer than by arrival", byJob, byArrival, jobs)
 	}
 }
+
+// A claim is for one pass: there is no large one that could hold up small ones. A job that wants the whole pool takes its turns one
+// by one, and what is free meanwhile serves others.
+func TestA13_AJobThatWantsManyConnectionsHoldsNobodyUp(t *testing.T) {
+	r := newRig(t, 2)
+	big, small := turnstile.NewClaim(0), turnstile.NewClaim(0)
+	var results []<-chan error
+	if err := r.use(r.ctx, turnstile.NewClaim(0), func() error { // one connection is in use
+		if err := r.use(r.ctx, turnstile.NewClaim(0), func() error { // and the other while the line forms
+			for range 3 {
+				results = append(results, inLine(r.ctx, func(ctx context.Context) error {
+					return r.use(ctx, big, func() error { r.exec("select 1"); return nil })
+				}))
+			}
+			results = append(results, inLine(r.ctx, func(ctx context.Context) error {
+				return r.use(ctx, small, func() error { r.exec("select 1"); return nil })
+			}))
+			return nil
+		}); err != nil {
+			return err
+		}
+		for _, result := range results { // all of them get by with the one that is free
+			r.end("a turn", result, nil)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	r.wantAllBack()
+}

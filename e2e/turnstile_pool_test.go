@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of database/sql
 
 	"layover/turnstile"
@@ -117,6 +118,37 @@ func TestT11_APassReturnedTooEarlyIsNoGood(t *testing.T) {
 			}
 			r.wantAllBack()
 		})
+	}
+}
+
+// A hook that the pool runs in the background after a release keeps the connection beyond the use, and so beyond the pass.
+func TestT11_AHookAfterTheReleaseOutlivesThePass(t *testing.T) {
+	r := newRig(t, 1)
+	config := r.pool.Config()
+	hook := make(chan struct{})
+	config.AfterRelease = func(*pgx.Conn) bool { <-hook; return true }
+	pool, err := pgxpool.NewWithConfig(r.ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	query := func(ctx context.Context) error {
+		return r.use(ctx, turnstile.NewClaim(0), func() error {
+			_, err := pool.Exec(ctx, "select 1")
+			return err
+		})
+	}
+	if err := query(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := query(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the next holder's query: %v; want it to wait in the pool until its end", err)
+	}
+	close(hook)
+	if err := query(r.ctx); err != nil {
+		t.Error(err)
 	}
 }
 
