@@ -68,7 +68,8 @@ func (r *report) figure(what string, value float64, b bound, limit float64, args
 	r.line(fmt.Sprintf(what, args...), number(value), held, fmt.Sprintf("%s %s", b, number(limit)))
 }
 
-// ratio prints the median of pairs with its quartiles.
+// ratio prints the median of pairs with its quartiles; a limit of zero promises
+// nothing.
 func (r *report) ratio(what string, values ratios, b bound, limit float64) {
 	median := values.median()
 	held := median <= limit
@@ -76,7 +77,11 @@ func (r *report) ratio(what string, values ratios, b bound, limit float64) {
 		held = median >= limit
 	}
 	low, high := values.spread()
-	r.line(what, fmt.Sprintf("%.3f [%.2f-%.2f]", median, low, high), held, fmt.Sprintf("%s %.2f", b, limit))
+	promise := ""
+	if limit > 0 {
+		promise = fmt.Sprintf("%s %.2f", b, limit)
+	}
+	r.line(what, fmt.Sprintf("%.3f [%.2f-%.2f]", median, low, high), held, promise)
 }
 
 // duration prints a duration; a limit of zero promises nothing.

@@ -1,17 +1,20 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"sync"
 	"time"
 
 	"layover/parking"
 )
 
 // warmPath compares the throughput of the proxy in front of an awake actor
-// with a bare httputil.ReverseProxy with the same Transport settings.
+// with a bare httputil.ReverseProxy with the same Transport settings, and with
+// one that was also given a pool of copy buffers, as ours has.
 func warmPath(r *report) error {
 	const (
 		pairs    = 21
@@ -24,11 +27,51 @@ func warmPath(r *report) error {
 		return err
 	}
 	defer g.close()
-	target, err := url.Parse(actor.URL)
+	bare, err := reverseProxy(actor.URL, nil)
 	if err != nil {
 		return err
 	}
-	bare := httptest.NewServer(&httputil.ReverseProxy{
+	defer bare.Close()
+	pooled, err := reverseProxy(actor.URL, &buffers)
+	if err != nil {
+		return err
+	}
+	defer pooled.Close()
+	for _, count := range []int{1, 16} {
+		arms := map[string][]*client{}
+		for range count {
+			for _, base := range []string{g.url, bare.URL, pooled.URL} {
+				arms[base] = append(arms[base], newClient(base, awakeHost))
+			}
+		}
+		n := requests * 4 / (3 + count)
+		var toBare, toPooled ratios
+		for i := range pairs + 1 {
+			took := make(map[string]float64)
+			for _, base := range []string{g.url, bare.URL, pooled.URL} {
+				d, err := together(arms[base], n)
+				if err != nil {
+					return err
+				}
+				took[base] = float64(d)
+			}
+			if i > 0 { // the first round warms up
+				toBare = append(toBare, took[bare.URL]/took[g.url])
+				toPooled = append(toPooled, took[pooled.URL]/took[g.url])
+			}
+		}
+		r.ratio(fmt.Sprintf("warm path: throughput, clients: %d, to a bare ReverseProxy", count), toBare, atLeast, 0.95)
+		r.ratio(fmt.Sprintf("warm path: throughput, clients: %d, to one with a buffer pool", count), toPooled, atLeast, 0)
+	}
+	return nil
+}
+
+func reverseProxy(actor string, pool httputil.BufferPool) (*httptest.Server, error) {
+	target, err := url.Parse(actor)
+	if err != nil {
+		return nil, err
+	}
+	return httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.SetURL(target)
 			pr.SetXForwarded()
@@ -37,33 +80,19 @@ func warmPath(r *report) error {
 			DisableCompression: true, MaxIdleConnsPerHost: 128, IdleConnTimeout: 4 * time.Second,
 			ExpectContinueTimeout: 24 * time.Hour,
 		},
-	})
-	defer bare.Close()
-	for _, level := range []struct {
-		name    string
-		clients int
-	}{{"warm path: throughput, 1 client, against a bare ReverseProxy", 1}, {"warm path: throughput, 16 clients, against a bare ReverseProxy", 16}} {
-		var ours, theirs []*client
-		for range level.clients {
-			ours = append(ours, newClient(g.url, awakeHost))
-			theirs = append(theirs, newClient(bare.URL, awakeHost))
-		}
-		n := requests * 4 / (3 + level.clients)
-		var ratio ratios
-		for i := range pairs + 1 {
-			a, err := together(ours, n)
-			if err != nil {
-				return err
-			}
-			b, err := together(theirs, n)
-			if err != nil {
-				return err
-			}
-			if i > 0 { // the first pair warms up
-				ratio = append(ratio, float64(b)/float64(a))
-			}
-		}
-		r.ratio(level.name, ratio, atLeast, 0.95)
-	}
-	return nil
+		BufferPool: pool,
+	}), nil
 }
+
+var buffers bufferPool
+
+type bufferPool struct{ pool sync.Pool }
+
+func (b *bufferPool) Get() []byte {
+	if buf, ok := b.pool.Get().(*[32 << 10]byte); ok {
+		return buf[:]
+	}
+	return make([]byte, 32<<10)
+}
+
+func (b *bufferPool) Put(buf []byte) { b.pool.Put((*[32 << 10]byte)(buf)) }
