@@ -32,6 +32,10 @@ demo: ## wake a dozen real programs on three workers and look at what happened
 figures: ## measure what the documents promise, as ratios, and say whether it held
 	cd bench && go run ./figures
 
+.PHONY: bench
+bench: ## compare the turnstile with its rivals and write docs/benchmarks.md (ten minutes; leave the machine alone)
+	cd bench && go run ./compare
+
 # A stranger's machine keeps its system packages as they are.
 .PHONY: system
 system:
