@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -104,4 +106,101 @@ func TestC1_ACrewWorksThroughAQueueTable(t *testing.T) { // A11, A14
 		t.Errorf("Stats() = %+v; want %d jobs done", s, jobs)
 	}
 	r.wantAllBack()
+}
+
+// A piece is held by a transaction that is open for as long as its job: one that panics or is cut off rolls back, and the piece
+// is there for the next.
+func TestC4_APieceWhoseJobFailsIsDoneByAnother(t *testing.T) { // A1, A5, A28
+	const size, jobs = 3, 40
+	r := newRig(t, size)
+	set := turnstile.NewSet()
+	set.Resize(0, size)
+	r.exec("create table queue (id int primary key); create table result (id int)")
+	r.exec("insert into queue select * from generate_series(1, $1::int)", jobs)
+
+	type piece struct {
+		tx pgx.Tx
+		id int
+	}
+	rollback := func(tx pgx.Tx) { tx.Rollback(context.WithoutCancel(r.ctx)) } // after a commit it does nothing
+	take := func(job context.Context) (p piece, ok bool) {
+		tx, err := r.pool.Begin(job)
+		if err != nil {
+			return p, false
+		}
+		p.tx = tx
+		if err := tx.QueryRow(job, "select id from queue order by id for update skip locked limit 1").Scan(&p.id); err != nil {
+			rollback(tx)
+			return p, false
+		}
+		return p, true
+	}
+	var firstOf sync.Map
+	var done, failed atomic.Int32
+	enough := make(chan struct{})
+	process := func(job context.Context, p piece, _ func()) { // on the first turn until the end: it holds a connection that long
+		defer rollback(p.tx)
+		if _, err := p.tx.Exec(job, "insert into result select $1 from pg_sleep(0.001)", p.id); err != nil {
+			failed.Add(1)
+			return
+		}
+		if _, seen := firstOf.LoadOrStore(p.id, true); p.id%7 == 0 && !seen {
+			panic(p.id)
+		}
+		if _, err := p.tx.Exec(job, "delete from queue where id = $1", p.id); err != nil {
+			failed.Add(1)
+			return
+		}
+		if p.tx.Commit(job) == nil && done.Add(1) == jobs/2 {
+			close(enough)
+		}
+	}
+	work := func(ctx context.Context) *crew.Crew[piece] {
+		var c *crew.Crew[piece]
+		begun := make(chan struct{})
+		c = crew.Start(ctx, set.Gate(0), 0, crew.Duty[piece]{
+			Take: take, Process: process,
+			Panicked: func(context.Context, any, []byte) { failed.Add(1); <-begun; c.Wake() }, // the piece is back
+		}, crew.Options{})
+		close(begun)
+		return c
+	}
+
+	ctx, stop := context.WithCancel(r.ctx)
+	first := work(ctx)
+	select {
+	case <-enough:
+	case <-r.ctx.Done():
+		t.Fatal(context.Cause(r.ctx))
+	}
+	stop() // in the middle of what is in progress
+	if err := first.Drain(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := set.Turnstile(0).Stats(); s.Held != 0 || s.Waiting != 0 {
+		t.Errorf("after the first crew: Stats() = %+v; want nothing held, nobody in line", s)
+	}
+	wantResults := func(want int) {
+		t.Helper()
+		all, different, left := r.number("select count(*) from result"), r.number("select count(distinct id) from result"), r.number("select count(*) from queue")
+		if all != different || all+left != jobs || all < want {
+			t.Errorf("%d results, %d different, %d pieces left of %d; want none twice, none lost, and at least %d", all, different, left, jobs, want)
+		}
+	}
+	wantResults(jobs / 2)
+	r.wantAllConnections()
+
+	second := work(r.ctx)
+	r.admin(`do $$ begin
+		for i in 1..3000 loop
+			exit when not exists (select from ` + r.name + `.queue);
+			perform pg_sleep(0.01);
+		end loop;
+	end $$`)
+	if err := second.Drain(r.ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantResults(jobs)
+	t.Logf("%d jobs failed on the way", failed.Load())
+	r.wantAllConnections()
 }
