@@ -162,11 +162,11 @@ func (r *rig) wantAllConnections() {
 	end $$`, r.name, size))
 }
 
-// exec executes a statement through the pool.
+// exec executes a statement through the pool. Like number, it may be called from any goroutine: it does not end the test.
 func (r *rig) exec(statement string, args ...any) {
 	r.Helper()
 	if _, err := r.pool.Exec(r.ctx, statement, args...); err != nil {
-		r.Fatalf("%s: %v", statement, err)
+		r.Errorf("%s: %v", statement, err)
 	}
 }
 
@@ -174,7 +174,7 @@ func (r *rig) exec(statement string, args ...any) {
 func (r *rig) number(query string, args ...any) (n int) {
 	r.Helper()
 	if err := r.pool.QueryRow(r.ctx, query, args...).Scan(&n); err != nil {
-		r.Fatalf("%s: %v", query, err)
+		r.Errorf("%s: %v", query, err)
 	}
 	return n
 }
