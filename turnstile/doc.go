@@ -7,13 +7,11 @@
 //	ts := turnstile.New(10)              // the pool has ten connections
 //	claim := turnstile.NewClaim(0)       // once per job, when it begins
 //	...
-//	pass, ok := ts.WaitTurn(ctx, claim)  // for each use of a connection
-//	if !ok {
-//		return ctx.Err()             // or closed, or pass.Doomed()
-//	}
-//	defer pass.Return()                  // after rows are closed and the transaction has ended
+//	err := ts.Do(ctx, claim, func() error { // for each use of a connection
+//		return query(ctx, pool)      // rows are closed, the transaction has ended
+//	})
 //
-// Jobs that carry their claim in a context use Begin, Set.ContextWithPriority or Gate.Acquire and then the package's WaitTurn. Shared
+// WaitTurn is the same for uses that do not fit a function: it returns the Pass, which the caller must Return. Jobs that carry their claim in a context use Begin, Set.ContextWithPriority or Gate.Acquire and then the package's WaitTurn. Shared
 // work whose callers come and go stands in line with a Place.
 //
 // # Order
@@ -49,7 +47,9 @@
 //	     8          100 %   0.95 ms
 //
 // So a multiple is a choice to be measured, for a resource that has a line of its own. Whatever changes the size of the resource
-// must call Resize: a shrink takes effect as passes come back, a grow at once.
+// must call Resize: a shrink takes effect as passes come back, a grow at once. So grow the resource before Resize, and shrink it
+after: not at once, because more than the new size may still be held, but on a turn of the lowest Priority there is, which
+comes only when no more are held than that.
 //
 // # Concurrency
 //
