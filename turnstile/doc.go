@@ -48,8 +48,8 @@
 //
 // So a multiple is a choice to be measured, for a resource that has a line of its own. Whatever changes the size of the resource
 // must call Resize: a shrink takes effect as passes come back, a grow at once. So grow the resource before Resize, and shrink it
-after: not at once, because more than the new size may still be held, but on a turn of the lowest Priority there is, which
-comes only when no more are held than that.
+// after: not at once, because more than the new size may still be held, but on a turn of the lowest Priority there is, which
+// comes only when no more are held than that.
 //
 // # Concurrency
 //
