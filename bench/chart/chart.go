@@ -155,8 +155,11 @@ func (c Chart) scale() scale {
 	}
 	s.lo, s.hi = lo/1.15, hi*1.15
 	steps := []float64{1, 2, 5}
-	if hi/lo > 2000 {
+	switch {
+	case hi/lo > 2000:
 		steps = []float64{1}
+	case hi/lo < 8:
+		steps = []float64{1, 1.5, 2, 3, 4, 5, 6, 8}
 	}
 	for decade := math.Floor(math.Log10(s.lo)); decade <= math.Ceil(math.Log10(s.hi)); decade++ {
 		for _, m := range steps {

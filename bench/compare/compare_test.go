@@ -100,8 +100,9 @@ func TestALossIsMoreThanATwentiethInThreeRoundsOfFour(t *testing.T) {
 			r.add("c", "theirs", "m", round, 1)
 		}
 		s.judge(r, "c", "ours", "figure", "m", c.more, "theirs")
-		if got := len(s.losses) == 1; got != c.lost || s.judged != 1 {
-			t.Errorf("%v, more is better %v: lost %v of %d, want %v of 1", c.ours, c.more, got, s.judged, c.lost)
+		sum := s.results[contest{"figure", "theirs"}]
+		if got := sum.lost == 1; got != c.lost || sum.cells != 1 {
+			t.Errorf("%v, more is better %v: lost %v of %d cells, want %v of 1", c.ours, c.more, got, sum.cells, c.lost)
 		}
 	}
 }

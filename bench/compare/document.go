@@ -1,7 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,16 +18,20 @@ import (
 
 // A section is what the document says of a part: tables and pictures. The words around it are written by hand.
 type section struct {
-	text   string
-	plots  map[string]chart.Chart // by file name
-	losses []loss
-	judged int // comparisons that could have been lost
+	text    string
+	plots   map[string]chart.Chart // by file name
+	results map[contest]result
 }
 
-// A loss is a figure in which the turnstile is worse than a rival: by more than a twentieth, and in three rounds of four.
-type loss struct {
-	cell, figure, rival string
-	times               spread // as much as the rival's; of what should be large, the rival's to ours
+// A contest is one figure against one rival, over all cells in which both were measured.
+type contest struct{ figure, rival string }
+
+// A result is what a contest came to. A cell is lost if the turnstile is worse by more than a twentieth, and in three rounds of
+// four.
+type result struct {
+	cells, lost int
+	worst       spread // of the lost: times as much as the rival's; of what should be much, the rival's to ours
+	where       string // the worst is
 }
 
 // writeDocument puts the sections between their marks in docs/benchmarks.md and draws the pictures. The other text stays.
@@ -40,24 +48,36 @@ func writeDocument(root, cache string) error {
 	}
 	var where, lost table
 	where.head("part", "measured (UTC)", "took", "load average before")
-	lost.head("part", "where", "figure", "against", "times as much (or as little, of what should be much)")
+	lost.head("part", "figure", "against", "lost", "at worst, times the rival's (or part of it)", "where")
 	judged, losses := 0, 0
 	var machines []string
 	for _, p := range parts {
 		r, err := load(cache, p.name)
+		if errors.Is(err, fs.ErrNotExist) {
+			where.row(p.name, "never", "", "")
+			if doc, err = between(doc, p.name, "Not measured on this machine."); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
-			return fmt.Errorf("%s was never measured: %w", p.name, err)
+			return err
 		}
 		if !slices.Contains(machines, r.Machine) {
 			machines = append(machines, r.Machine)
 		}
 		where.row(p.name, r.At.Format("2006-01-02 15:04"), fmt.Sprintf("%.0f s", r.Took.Seconds()), r.Load)
 		s := p.write(r)
-		judged += s.judged
-		losses += len(s.losses)
-		slices.SortStableFunc(s.losses, func(a, b loss) int { return -int(math.Copysign(1, a.times.mid-b.times.mid)) })
-		for _, l := range s.losses {
-			lost.row(p.name, l.cell, l.figure, l.rival, ratioText(l.times))
+		contests := slices.SortedFunc(maps.Keys(s.results), func(a, b contest) int {
+			return cmp.Or(cmp.Compare(a.figure, b.figure), cmp.Compare(a.rival, b.rival))
+		})
+		for _, c := range contests {
+			sum := s.results[c]
+			judged += sum.cells
+			losses += sum.lost
+			if sum.lost > 0 {
+				lost.row(p.name, c.figure, c.rival, fmt.Sprintf("%d of %d", sum.lost, sum.cells), ratioText(sum.worst), sum.where)
+			}
 		}
 		if doc, err = between(doc, p.name, s.text); err != nil {
 			return err
@@ -99,10 +119,19 @@ func (s *section) judge(r *record, cell, ours, figure, metric string, more bool,
 		if math.IsNaN(times.mid) || math.IsInf(times.mid, 0) {
 			continue
 		}
-		s.judged++
-		if times.mid > 1.05 && times.low > 1 {
-			s.losses = append(s.losses, loss{cell, figure, rival, times})
+		if s.results == nil {
+			s.results = make(map[contest]result)
 		}
+		c := contest{figure, rival}
+		sum := s.results[c]
+		sum.cells++
+		if times.mid > 1.05 && times.low > 1 {
+			sum.lost++
+			if times.mid > sum.worst.mid {
+				sum.worst, sum.where = times, cell
+			}
+		}
+		s.results[c] = sum
 	}
 }
 

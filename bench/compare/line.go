@@ -130,7 +130,6 @@ func cancelAll(g gates.Gate, n int, seed uint64) (took time.Duration, bytes uint
 	ctx.Done() // made on first use: not a cost of the line
 	pass, _ := g.Take(ctx, newClaim())
 	l := line{claims: shuffledClaims(n, seed)}
-	runtime.GC() // what the arm before left behind
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	l.stand(ctx, g, func(_ turnstile.Claim, pass turnstile.Pass, ok bool) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -166,10 +167,12 @@ func load(cache, part string) (*record, error) {
 	return r, nil
 }
 
-// interleave runs n rounds, and one before them that does not count. In each every arm has one turn, and who begins changes.
+// interleave runs n rounds, and one before them that does not count. In each every arm has one turn, and who begins changes. What an
+// arm leaves behind is collected before the next one begins: it is not the next one's cost.
 func interleave[A any](n int, arms []A, turn func(round int, arm A)) {
 	for round := -1; round < n; round++ {
 		for i := range arms {
+			runtime.GC()
 			turn(round, arms[(i+round+1)%len(arms)])
 		}
 	}

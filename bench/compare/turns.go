@@ -20,7 +20,7 @@ func speed(r *record) error {
 		if short {
 			l.Turns /= 10
 		}
-		interleave(rounds(21), arms, func(round int, arm gates.Arm) {
+		interleave(rounds(31), arms, func(round int, arm gates.Arm) {
 			addCost(r, l.Name, arm.Name, round, l, l.Run(arm.New(l.Size)))
 		})
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"layover/bench/chart"
@@ -14,7 +15,18 @@ var (
 	ours   = gates.Turnstile.Name
 	fresh  = gates.FreshClaims.Name
 	others = []string{base, gates.Channel.Name, gates.Bulkhead.Name}
+	// series is who is in the pictures: each arm has the same colour in all of them. Where the values are ratios to the
+	// semaphore's, it is the line at one.
+	series = append(slices.Clone(others), ours, fresh)
 )
+
+// dotsToBase are the ratios of arms to the semaphore.
+func dotsToBase(r *record, cell, metric string, arms ...string) (dots []chart.Dot) {
+	for _, arm := range arms {
+		dots = append(dots, dot(slices.Index(series, arm), r.ratio(cell, arm, base, metric)))
+	}
+	return dots
+}
 
 func writeSpeed(r *record) (s section) {
 	var t table
@@ -52,21 +64,18 @@ func writeTurns(r *record) (s section) {
 		var t table
 		t.head("", "semaphore", "channel", "bulkhead", "turnstile", fresh)
 		c := chart.Chart{
-			Title: fmt.Sprintf("Time of a turn, GOMAXPROCS %d", p), Axis: "times the semaphore's, less is better", Series: compared, Log: true, Mark: 1,
+			Title: fmt.Sprintf("Time of a turn, GOMAXPROCS %d", p), Axis: "times the semaphore's, less is better", Series: series, Log: true, Mark: 1,
 		}
 		for _, h := range holds {
 			for _, crowd := range crowds {
 				cell := gridCell(p, h.name, crowd.name)
 				name := h.name + ", " + crowd.name
 				cells := []string{name, ns(r, cell, base)}
-				row := chart.Row{Name: name}
-				for i, arm := range compared {
-					ratio := r.ratio(cell, arm, base, "ns")
-					cells = append(cells, ratioText(ratio))
-					row.Dots = append(row.Dots, dot(i, ratio))
+				for _, arm := range compared {
+					cells = append(cells, ratioText(r.ratio(cell, arm, base, "ns")))
 				}
 				t.row(cells...)
-				c.Rows = append(c.Rows, row)
+				c.Rows = append(c.Rows, chart.Row{Name: name, Dots: dotsToBase(r, cell, "ns", compared...)})
 				s.judge(r, cell, ours, "time of a turn", "ns", false, others...)
 				s.judge(r, cell, fresh, "time of a turn with a new claim", "ns", false, others...)
 			}
@@ -82,12 +91,11 @@ func writeTurns(r *record) (s section) {
 
 // bytesTable is B per turn by crowd, the median over the other settings.
 func bytesTable(r *record) string {
-	arms := append(append([]string(nil), others...), ours, fresh)
 	var t table
-	t.head(append([]string{""}, arms...)...)
+	t.head(append([]string{""}, series...)...)
 	for _, crowd := range crowds {
 		cells := []string{crowd.name}
-		for _, arm := range arms {
+		for _, arm := range series {
 			var all []float64
 			for _, p := range procs {
 				for _, h := range holds[:3] { // the others have so few turns that the workers' own memory shows
@@ -107,20 +115,16 @@ func quantiles(r *record, metric, title, file string) (s section) {
 	t.head("us, p50 / p99", "semaphore", "channel", "bulkhead", "turnstile", "p50 to the semaphore's", "p99 to the semaphore's")
 	c := chart.Chart{
 		Title: title, Axis: "p99, times the semaphore's, less is better",
-		Series: []string{gates.Channel.Name, gates.Bulkhead.Name, ours}, Log: true, Mark: 1,
+		Series: series[:4], Log: true, Mark: 1,
 	}
 	for _, cell := range r.cells() {
 		cells := []string{cell}
-		for _, arm := range append(others, ours) {
+		for _, arm := range series[:4] {
 			cells = append(cells, fmt.Sprintf("%s / %s", number(r.value(cell, arm, metric+" p50").mid), number(r.value(cell, arm, metric+" p99").mid)))
 		}
 		cells = append(cells, ratioText(r.ratio(cell, ours, base, metric+" p50")), ratioText(r.ratio(cell, ours, base, metric+" p99")))
 		t.row(cells...)
-		row := chart.Row{Name: cell}
-		for i, arm := range c.Series {
-			row.Dots = append(row.Dots, dot(i, r.ratio(cell, arm, base, metric+" p99")))
-		}
-		c.Rows = append(c.Rows, row)
+		c.Rows = append(c.Rows, chart.Row{Name: cell, Dots: dotsToBase(r, cell, metric+" p99", series[1:4]...)})
 		for _, q := range []string{"p50", "p99"} {
 			s.judge(r, cell, ours, metric+" "+q, metric+" "+q, false, others...)
 		}
@@ -139,12 +143,11 @@ func writeResume(r *record) section {
 }
 
 func writeOrder(r *record) (s section) {
-	arms := append(append([]string(nil), others...), ours)
 	var t table
-	t.head(append([]string{"pairs in the wrong order"}, arms...)...)
+	t.head(append([]string{"pairs in the wrong order"}, series[:4]...)...)
 	for _, cell := range r.cells() {
 		cells := []string{cell}
-		for _, arm := range arms {
+		for _, arm := range series[:4] {
 			v := r.value(cell, arm, "inverted")
 			cells = append(cells, fmt.Sprintf("%s (%s to %s)", share(v.mid), share(v.low), share(v.high)))
 		}
@@ -159,7 +162,7 @@ func writeStorm(r *record) (s section) {
 	t.head("per waiter: ns to leave, B of the line", "semaphore", "channel", "bulkhead", "turnstile", "ns to the semaphore's")
 	c := chart.Chart{
 		Title: "A whole line cancelled at once", Axis: "ns per waiter, from the cancellation until the last has left; less is better",
-		Series: append(append([]string(nil), others...), ours), Log: true,
+		Series: series[:4], Log: true,
 	}
 	for _, cell := range r.cells() {
 		cells := []string{cell}

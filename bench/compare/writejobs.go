@@ -63,11 +63,11 @@ func writeJobs(r *record) (s section) {
 		multiple.Rows = append(multiple.Rows, row)
 	}
 	for _, arm := range []string{multipleArm(1), bandsArm} {
-		label := func(what string) string { return what + " (" + arm + ")" }
+		label := func(what string) string { return strings.TrimPrefix(what, "took ") + " (" + arm + ")" }
 		for _, m := range []string{"took all p50 ms", "took all p95 ms", "took all p99 ms", "took short p50 ms", "took short p99 ms", "took long p50 ms", "took long p99 ms", "in progress"} {
-			s.judge(r, jobCell, arm, label(m), m, false, arms[:2]...)
+			s.judge(r, jobCell, arm, label(m), m, false, rival)
 		}
-		s.judge(r, jobCell, arm, label("queries per s"), "queries per s", true, arms[:2]...)
+		s.judge(r, jobCell, arm, label("queries per s"), "queries per s", true, rival)
 	}
 	s.text = jobShop.describe() + "\n\n" + t.String() + "\n" + picture(took.Title, "jobs.svg") + "\n" + kinds.String() + "\n" + picture(multiple.Title, "multiples.svg")
 	s.plots = map[string]chart.Chart{"jobs.svg": took, "multiples.svg": multiple}
@@ -89,9 +89,9 @@ func writeDeadlines(r *record) (s section) {
 				share(v("long in time share").mid), share(v("useful").mid), number(v("took all p99 ms").mid))
 			plot.Rows = append(plot.Rows, chart.Row{Name: strings.TrimSuffix(arm, ", then pgxpool"), Dots: []chart.Dot{dot(0, v("short in time per s")), dot(1, v("long in time per s"))}})
 			if strings.HasPrefix(arm, plainTurnstile) {
-				s.judge(r, c.name, arm, "jobs in time per s ("+arm+")", "in time per s", true, poolAlone().name, rival)
-				s.judge(r, c.name, arm, "useful connection time ("+arm+")", "useful", true, poolAlone().name, rival)
-				s.judge(r, c.name, arm, "long jobs in time per s ("+arm+")", "long in time per s", true, poolAlone().name, rival)
+				s.judge(r, c.name, arm, "jobs in time per s ("+arm+")", "in time per s", true, rival)
+				s.judge(r, c.name, arm, "useful connection time ("+arm+")", "useful", true, rival)
+				s.judge(r, c.name, arm, "long jobs in time per s ("+arm+")", "long in time per s", true, rival)
 			}
 		}
 		file := "deadlines-" + slug(c.name) + ".svg"
