@@ -198,13 +198,12 @@ func (b Budget) Afford(d time.Duration) error {
 	if a == nil {
 		return nil
 	}
-	now := since(a.root.start)
-	left := a.left(now)
+	left := a.left(since(a.root.start))
 	if left <= 0 {
 		return &a.ender.spent
 	}
 	if left < d {
-		return b.refuse(now, d, left)
+		return b.refuse(d, left)
 	}
 	return nil
 }

@@ -89,19 +89,19 @@ func (e *Exhausted) ask() *facts {
 }
 
 // refuse makes the error for d when only left remains at now.
-func (b Budget) refuse(now, d, left time.Duration) error {
+func (b Budget) refuse(d, left time.Duration) error {
 	a := b.scope.acct
 	a.root.mu.Lock()
 	defer a.root.mu.Unlock()
-	f := a.factsLocked(now)
+	f := a.factsLocked(since(a.root.start)) // under the lock: no edge in the ledger is later
 	f.asked, f.left = d, left
 	return &Exhausted{facts: f}
 }
 
 // refusal is refuse for a budget that may be unlimited, where the limit is some other deadline of the context.
 func (b Budget) refusal(d, left time.Duration) error {
-	if a := b.scope.acct; a != nil {
-		return b.refuse(since(a.root.start), d, left)
+	if b.scope.acct != nil {
+		return b.refuse(d, left)
 	}
 	return &Exhausted{facts: &facts{asked: d, left: left, ledger: Ledger{Limit: left}}}
 }

@@ -47,7 +47,13 @@ func NewClaim(priority int) Claim {
 
 // Begin is ctx with the claim of a job that begins now. It names no turnstile yet; Set.ContextWithPriority and Gate.Acquire do,
 // and keep the job's age. In the context of a job that has begun, it changes the band only.
-func Begin(ctx context.Context, priority int) context.Context { return restamp(ctx, priority, nil) }
+func Begin(ctx context.Context, priority int) context.Context {
+	var t *Turnstile
+	if s := stampOf(ctx); s != nil {
+		t = s.t
+	}
+	return restamp(ctx, priority, t)
+}
 
 // ClaimFrom is the claim of ctx's job. ok is false if no job has begun.
 func ClaimFrom(ctx context.Context) (claim Claim, ok bool) {

@@ -254,13 +254,13 @@ func (t *Turnstile) growLocked(n int) chain {
 		n--
 		wake.append(t.settleLocked(t.newSlotLocked()))
 	}
-	s := t.word.Load()
+	var free uint64
 	for ; n > 0 && t.idle != 0; n-- {
 		i := lowestFree(t.idle)
 		t.idle &^= freeBit(i)
-		s |= freeBit(i)
+		free |= freeBit(i)
 	}
-	t.word.Store(s)
+	t.word.Or(free) // not a Store: the last settleLocked may have taken the guard off
 	t.reserve += n
 	return wake
 }

@@ -74,7 +74,7 @@ func Compose(e *router.Error, form Form, requestID string) Answer {
 	a.Header.Set(ReasonHeader, string(e.Reason))
 	var retry int
 	if row.Retry {
-		retry = retrySeconds(e.RetryAfter, rand.Float64())
+		retry = retrySeconds(e.RetryAfter, rand.Float64(), rand.Float64())
 		a.Header.Set("Retry-After", strconv.Itoa(retry))
 	}
 	switch form {
@@ -88,11 +88,13 @@ func Compose(e *router.Error, form Form, requestID string) Answer {
 	return a
 }
 
-// retrySeconds rounds d up to whole seconds, at least one, and adds up to 20 %
-// (spread is in [0,1)), so that the refused do not all come back at once.
-func retrySeconds(d time.Duration, spread float64) int {
-	seconds := math.Ceil(max(d.Seconds(), 1) * (1 + 0.2*spread))
-	return int(min(seconds, 24*3600))
+// retrySeconds rounds d up to whole seconds, at least one, and adds up to 20 %,
+// so that the refused do not all come back at once. spread is where in that
+// range the answer is, and up where its fraction is rounded up, both in [0,1):
+// in whole seconds, only rounding at random spreads a short time.
+func retrySeconds(d time.Duration, spread, up float64) int {
+	seconds := math.Ceil(max(d.Seconds(), 1))
+	return int(min(seconds+math.Floor(0.2*spread*seconds+up), 24*3600))
 }
 
 func (a *Answer) problem(row Row, e *router.Error, retry int, requestID string) {
@@ -169,7 +171,8 @@ func Write(w http.ResponseWriter, req *http.Request, e *router.Error, requestID 
 	for name, values := range a.Header {
 		h[name] = values
 	}
-	if a.Body != nil { // a gRPC status must not carry a length
+	h["Content-Length"] = nil // present, so that net/http adds none: a gRPC status must not carry a length
+	if a.Body != nil {
 		h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	}
 	w.WriteHeader(a.Status)

@@ -79,7 +79,7 @@ func TestRetrySecondsAreWholeAtLeastOneAndSpreadByAFifth(t *testing.T) {
 		{10 * time.Second, 0.999, 12},
 		{1 << 62, 0.999, 86400},
 	} {
-		if got := retrySeconds(c.d, c.spread); got != c.want {
+		if got := retrySeconds(c.d, c.spread, c.spread); got != c.want {
 			t.Errorf("retrySeconds(%v, %v) = %d, want %d", c.d, c.spread, got, c.want)
 		}
 	}

@@ -187,13 +187,25 @@ func (p *Plane) fail(a *actor, l *life, err error) {
 	if l.stopping { // dismissed: its end is not its fault
 		return
 	}
-	l.err = router.Fail(router.StartFailed, "the actor did not start: "+err.Error(), err)
+	l.err = router.Fail(router.StartFailed, publicly(err), err)
 	if l.program != nil {
 		l.err.Output = l.program.output(shownLines)
 	}
-	a.backOffLocked(l.err.Detail)
+	a.backOffLocked("the actor did not start: " + err.Error())
 	l.err.RetryAfter = backoff(a.failures)
 	p.stopLocked(a, l, errFailed)
+}
+
+// publicly says of a failed start what any client may know: no path, no process
+// and no address of this machine.
+func publicly(err error) string {
+	if errors.Is(err, errExited) {
+		return "the actor exited before it was ready"
+	}
+	if slow, ok := errors.AsType[errNotReady](err); ok {
+		return "the actor was " + slow.Error()
+	}
+	return "the actor did not start"
 }
 
 // crash: awake or draining to stopping, because the program exited.

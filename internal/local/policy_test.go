@@ -310,7 +310,7 @@ func TestP7_AStartHasItsOwnCeilingAndItsWaitersFailAtOnce(t *testing.T) {
 		waiters := []<-chan answer{s.ask("a", time.Hour), s.ask("a", time.Hour), s.ask("a", time.Minute)}
 		for _, w := range waiters {
 			e := s.refusal(<-w, router.StartFailed, 30*time.Second)
-			if e.RetryAfter != time.Second || len(e.Output) == 0 || e.Detail != "the actor did not start: not ready after 30s" {
+			if e.RetryAfter != time.Second || len(e.Output) == 0 || e.Detail != "the actor was not ready after 30s" {
 				t.Errorf("got %+v", e)
 			}
 		}

@@ -123,6 +123,7 @@ func (c *crowd) remove(m *member) {
 			of.Swap(m.at[of.which], of.Len()-1)
 			of.Pop()
 		}
+		c.shown = m.claim // if it was the last one: what a flight that lingers stands in line with
 		return
 	}
 	heap.Remove(&c.byClaim, m.at[0])
@@ -130,16 +131,22 @@ func (c *crowd) remove(m *member) {
 	c.showLocked()
 }
 
-// stand takes a place in t's line for the crowd.
-func (c *crowd) stand(t *turnstile.Turnstile) *turnstile.Place {
+// stand takes a place in t's line for the crowd, unless the flight that stands
+// is over: then the crowd may have a successor's place, which must stay.
+func (c *crowd) stand(t *turnstile.Turnstile, over <-chan struct{}) *turnstile.Place {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	select {
+	case <-over: // it was before a successor began, so before that one could stand here
+		return t.Enter(turnstile.NewClaim(0), time.Time{})
+	default:
+	}
 	c.line = t
 	c.byClaim.less = func(a, b *member) bool { return t.Before(a.claim, b.claim) }
 	heap.Init(&c.byClaim)
 	heap.Init(&c.byEnd)
-	c.shown, c.until, c.alone = turnstile.NewClaim(0), time.Time{}, false
-	if c.byClaim.Len() > 0 {
+	c.until, c.alone = time.Time{}, c.byClaim.Len() == 0
+	if !c.alone {
 		c.shown, c.until = c.bestLocked()
 	}
 	c.place = t.Enter(c.shown, c.until)

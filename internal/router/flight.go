@@ -11,6 +11,7 @@ type Flight struct {
 	parked *parking.Flight
 	clock  *wakeClock
 	crowd  *crowd
+	over   <-chan struct{}  // closed once everybody has left for good
 	place  *turnstile.Place // the last one entered; of the goroutine that runs Resume
 }
 
@@ -43,6 +44,6 @@ func (f *Flight) Phase(name string) (end func()) {
 // A flight that lost all its callers and is joined again keeps its age, but not
 // their band. Enter is called by the goroutine that runs Resume.
 func (f *Flight) Enter(t *turnstile.Turnstile) *turnstile.Place {
-	f.place = f.crowd.stand(t)
+	f.place = f.crowd.stand(t, f.over)
 	return f.place
 }

@@ -17,7 +17,7 @@ type Route struct {
 	Name   string // bounded label for metrics and pages; unique
 	Host   string // "api.example.com" or "{actor}.localhost"; compared without case, port and trailing dot
 	Path   string // prefix that ends at a slash or at the end of the path: "/api" matches "/api" and "/api/x", not "/apis"
-	Header string // name of a header that must be present
+	Header string // name of a header that must be present and not empty
 	Value  string // its value; empty: any; "{actor}": the value names the actor
 
 	Actor string // the actor; empty when Host or Value has {actor}

@@ -242,10 +242,14 @@ func (w *waiting) fly(ctx context.Context, f *parking.Flight) (Target, error) {
 func (r *Router) fly(ctx context.Context, actor string, f *parking.Flight) (Target, error) {
 	crowd := r.crowds.enter(actor) // kept for who joins later, also if everybody has left already
 	defer r.crowds.leave(actor, crowd)
-	flight := &Flight{parked: f, clock: r.wakes.begin(actor), crowd: crowd}
+	flight := &Flight{parked: f, clock: r.wakes.begin(actor), crowd: crowd, over: ctx.Done()}
+	served := false
+	defer func() { // also when the plane panics
+		crowd.step(flight.place)
+		r.wakes.end(actor, flight.clock, served)
+	}()
 	target, err := r.plane.Resume(ctx, actor, flight)
-	crowd.step(flight.place)
-	r.wakes.end(actor, flight.clock, err == nil)
+	served = err == nil
 	return target, err
 }
 
@@ -282,7 +286,8 @@ func over(ctx context.Context) error {
 // the budget ended with what late says.
 func (r *Router) ended(ctx context.Context, actor string, late Reason) *Error {
 	cause := over(ctx)
-	if !errors.Is(cause, context.DeadlineExceeded) {
+	// A deadline of the standard library may carry any cause of its own.
+	if !errors.Is(cause, context.DeadlineExceeded) && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &Error{Reason: ClientGone, Actor: actor, Err: cause}
 	}
 	e := &Error{Reason: late, Actor: actor, Err: cause, RetryAfter: r.wakes.expect(actor)}

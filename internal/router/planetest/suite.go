@@ -51,6 +51,8 @@ func Run(t *testing.T, build func(t *testing.T) *Rig) {
 		{"G5_TheWaitEndsWithTheBudget", budgetEnds},
 		{"G6_AWakeUpOutlivesItsCallers", wakeOutlivesCallers},
 		{"G8_AFreedWorkerGoesToWhoWaits", freedWorker},
+		{"G8_AnIdleActorMakesRoomForOneThatComesLater", idleMakesRoom},
+		{"AUseEndsOnceAndTakesNoTargetThatIsGone", useContract},
 		{"R21_AFailedStartFailsAllWaitersAtOnce", failedStart},
 	}
 	for _, c := range cases {
@@ -291,4 +293,53 @@ func failedStart(t *testing.T, rig *Rig) {
 	if active := r.Lot().Snapshot().Active; active != 0 {
 		t.Errorf("%d spots are taken after the failure", active)
 	}
+}
+
+func idleMakesRoom(t *testing.T, rig *Rig) {
+	if !rig.KnowsState {
+		t.Log("left out: this plane does not put actors to sleep by itself")
+		return
+	}
+	r := rig.router(parking.Unlimited)
+	for _, actor := range rig.Actors[:rig.Workers] {
+		mustRide(t, rig, r, actor).Done()
+	}
+	late := rig.Actors[rig.Workers]
+	r.Lot().Resize(0)
+	_, err := ask(r, late) // refused, but it stood in line, and that makes room
+	wantReason(t, err, router.LotFull)
+	mustRide(t, rig, rig.withRoom(r), late).Done()
+}
+
+func useContract(t *testing.T, rig *Rig) {
+	r := rig.router(parking.Unlimited)
+	actor := rig.Actors[0]
+	ride := mustRide(t, rig, r, actor)
+	old := ride.Target
+	other := mustRide(t, rig, r, actor)
+	ride.Done()
+	ride.Done() // must not end the other's ride
+	if got := inFlight(rig, actor); rig.KnowsState && got != 1 {
+		t.Errorf("%d requests are with the actor, want the other one", got)
+	}
+	other.Done()
+	rig.Sleep(actor)
+	mustRide(t, rig, r, actor).Done()
+	use, err := rig.Plane.Want(actor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer use.Done()
+	if rig.KnowsState && use.Take(old) {
+		t.Errorf("Take(%v) = true: that target is gone", old)
+	}
+}
+
+func inFlight(rig *Rig, actor string) int {
+	for _, a := range rig.Plane.Snapshot().Actors {
+		if a.Name == actor {
+			return a.InFlight
+		}
+	}
+	return 0
 }
