@@ -36,7 +36,8 @@
 //
 // # Cost and concurrency
 //
-// A budget is one standard context with one timer and no goroutine, plus a few hundred bytes; the ledger grows by phase
-// name, not by use, so phase names should be kinds ("attempt"), not identities ("attempt 17"). Everything may be called from
+// A budget is one standard context with one timer and no goroutine, plus a few hundred bytes; under a parent whose own deadline
+// comes first and is no budget's it is two, and the parent's cancellation takes a goroutine of its own for a moment. The
+// ledger grows by phase name, not by use, so phase names should be kinds ("attempt"), not identities ("attempt 17"). Everything may be called from
 // several goroutines at once. Budgets that are nested share one lock, held for one phase edge at a time.
 package budget

@@ -11,8 +11,8 @@
 //		return query(ctx, pool)      // rows are closed, the transaction has ended
 //	})
 //
-// WaitTurn is the same for uses that do not fit a function: it returns the Pass, which the caller must Return. Jobs that carry their claim in a context use Begin, Set.ContextWithPriority or Gate.Acquire and then the package's WaitTurn. Shared
-// work whose callers come and go stands in line with a Place.
+// WaitTurn is the same for uses that do not fit a function: it returns the Pass, which the caller must Return. Jobs that carry
+// their claim in a context use Begin, Set.ContextWithPriority or Gate.Acquire and then the package's WaitTurn. Shared work whose callers come and go stands in line with a Place.
 //
 // # Order
 //

@@ -28,6 +28,7 @@ type counts struct{ queued, cancelled, doomed, nested uint64 }
 
 // Stats is the present state, taken under one lock. Passes that are given back during the call may be counted either way.
 func (t *Turnstile) Stats() Stats {
+	t.mustBeMade()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := Stats{
@@ -69,6 +70,7 @@ type Waiter struct {
 // Line is who waits, in the order in which they would be served, at most max of them. It copies the line under the lock and sorts
 // outside it.
 func (t *Turnstile) Line(max int) []Waiter {
+	t.mustBeMade()
 	if max <= 0 {
 		return nil
 	}

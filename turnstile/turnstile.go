@@ -147,6 +147,7 @@ func (t *Turnstile) Close() {
 
 // Size is the number of passes: the last Resize, held ones or not.
 func (t *Turnstile) Size() int {
+	t.mustBeMade()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.size
@@ -155,6 +156,7 @@ func (t *Turnstile) Size() int {
 // Snapshot is for gauges: the passes that are free, negative while more are held than the size allows, and those in line. The
 // durable measure of a line is what its turns waited: Pass.Waited.
 func (t *Turnstile) Snapshot() (available, waiting int) {
+	t.mustBeMade()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.availableLocked(), t.line.len()
