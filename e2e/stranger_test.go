@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,14 +129,14 @@ func serve(t *testing.T, config string) *server {
 		s.cmd.Process.Kill()
 		<-s.ended
 	})
-	curl := need(t, "curl")
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for exec.CommandContext(ctx, curl, "-sf", "--retry", "100", "--retry-connrefused", "--retry-delay", "1", "-o", os.DevNull, "http://"+s.admin+"/readyz").Run() != nil {
-		if ctx.Err() != nil {
-			t.Fatalf("layover serve does not become ready:\n%s", s.out)
+	until(t, "layover serve is ready", func() bool {
+		resp, err := http.Get("http://" + s.admin + "/readyz")
+		if err != nil {
+			return false
 		}
-	}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
 	return s
 }
 

@@ -1,0 +1,5 @@
+package main
+
+import "layover/e2e/actor"
+
+func main() { actor.Run() }
