@@ -43,7 +43,8 @@ type actor struct {
 	failures  int       // starts that failed in a row
 	retryAt   time.Time // no start before; zero: none failed
 	lastError string
-	lastWords []string // what its last life printed in the end
+	lastWords []string  // what its last life printed in the end
+	shownTo   time.Time // it is not forgotten before: it crashed, and who runs the router should see it
 
 	alarm   *time.Timer
 	alarmAt time.Time // when alarm rings; zero: it is not set
@@ -220,6 +221,7 @@ func (p *Plane) crash(a *actor, l *life) {
 	} else {
 		a.lastError = "the actor exited: " + l.program.how()
 	}
+	a.shownTo = time.Now().Add(longestBackoff)
 	p.stopLocked(a, l, errCrashed)
 }
 
@@ -303,6 +305,9 @@ func (p *Plane) end(a *actor, l *life) {
 	close(l.gone)
 	p.forgetLocked(a)
 	p.mu.Unlock()
+	if l.why == errCrashed {
+		p.log.Warn("actor exited by itself", "actor", a.name, "wake", l.number, "how", l.program.how(), "output", l.program.output(shownLines))
+	}
 	p.log.Info("actor asleep", "actor", a.name, "wake", l.number, "why", l.why)
 }
 
@@ -357,14 +362,19 @@ func (p *Plane) ring(a *actor) {
 }
 
 // forgetLocked drops an actor that a request made, or that was removed, once
-// nothing is left of it that matters: no life, nobody who wants it, and no
-// back-off that the next start has to know of.
+// nothing is left of it that matters: no life, nobody who wants it, no
+// back-off that the next start has to know of, and no crash that nobody may
+// have seen yet.
 func (p *Plane) forgetLocked(a *actor) {
 	if !a.template && !a.removed || a.life != nil || a.wanted > 0 || len(a.places) > 0 || p.actors[a.name] != a {
 		return
 	}
-	if !a.retryAt.IsZero() && !a.removed {
-		if until := a.retryAt.Add(backoff(a.failures)); until.After(time.Now()) {
+	if !a.removed {
+		until := a.shownTo
+		if !a.retryAt.IsZero() {
+			until = later(until, a.retryAt.Add(backoff(a.failures)))
+		}
+		if until.After(time.Now()) {
 			p.alarmLocked(a, until)
 			return
 		}

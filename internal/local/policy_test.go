@@ -1,9 +1,12 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -364,6 +367,35 @@ func TestACrashInMidRequestPutsTheActorToSleepAndTheNextRequestWakesIt(t *testin
 			t.Errorf("%d requests are with the new life, want 1", got)
 		}
 		next.Done()
+	})
+}
+
+func TestACrashIsLoggedWithLastWordsAndACrashedInstanceStaysAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("preview-*"))
+		defer s.close()
+		var log bytes.Buffer
+		s.plane.log = slog.New(slog.NewTextHandler(&log, nil))
+		s.script("preview-7", script{start: time.Second})
+		s.visit("preview-7", time.Second)
+		time.Sleep(5 * time.Second)
+		s.host.crash("preview-7")
+		synctest.Wait()
+		for _, part := range []string{
+			`level=WARN msg="actor exited by itself" actor=preview-7`, `how="exit status 7"`, "words of preview-7",
+		} {
+			if !strings.Contains(log.String(), part) {
+				t.Errorf("no %s in the log:\n%s", part, &log)
+			}
+		}
+		if a := s.plane.Snapshot().Actors[0]; a.State != router.Asleep || a.LastError != "the actor exited: exit status 7" || len(a.Output) != 1 {
+			t.Errorf("it is shown as %+v", a)
+		}
+		time.Sleep(time.Minute - 1)
+		s.wantState("preview-7", router.Asleep)
+		time.Sleep(1)
+		synctest.Wait()
+		s.wantState("preview-7", "")
 	})
 }
 
