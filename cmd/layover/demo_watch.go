@@ -83,7 +83,7 @@ func (w *watcher) look(s router.Snapshot) {
 	w.line = line
 }
 
-func claims(line []turnstile.Waiter) []turnstile.Claim {
+func claims(line []router.Waiter) []turnstile.Claim {
 	all := make([]turnstile.Claim, len(line))
 	for i, w := range line {
 		all[i] = w.Claim

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -305,4 +306,35 @@ func BenchmarkObserve(b *testing.B) {
 	for b.Loop() {
 		a.Observe(rec)
 	}
+}
+
+func TestStatusNamesWhoIsNext(t *testing.T) {
+	a := newAdmin(t, admin.Options{})
+	r := router.New(planetest.NewScripted(0, "x", "y"), parking.NewLot(5), router.Options{})
+	a.SetRouter(r)
+	ctx, cancel := budget.For(t.Context(), time.Minute)
+	done := make(chan struct{})
+	go func() { // the test waits for it
+		defer close(done)
+		r.Route(ctx, router.Ask{Actor: "y"})
+	}()
+	for r.Snapshot().Lot.Active == 0 {
+		runtime.Gosched()
+	}
+	var s struct {
+		Pools []struct {
+			Line []struct{ Actor string }
+		}
+	}
+	if err := json.Unmarshal(ask(a, "GET", "http://localhost/statusz.json").Body.Bytes(), &s); err != nil {
+		t.Fatal(err)
+	}
+	if line := s.Pools[0].Line; len(line) != 1 || line[0].Actor != "y" {
+		t.Errorf("the line is %+v, want y", line)
+	}
+	if text := ask(a, "GET", "http://localhost/statusz").Body.String(); !strings.Contains(text, "<b>y</b> band 0") {
+		t.Errorf("the page does not name y in line:\n%s", text)
+	}
+	cancel()
+	<-done
 }

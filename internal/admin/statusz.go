@@ -57,6 +57,7 @@ type pool struct {
 }
 
 type waiter struct {
+	Actor     string        `json:"actor,omitempty"`
 	Band      int           `json:"band"`
 	Since     time.Time     `json:"since"` // when its oldest request began
 	InLine    time.Duration `json:"in_line_ns"`
@@ -151,7 +152,7 @@ func (s *status) page(actors []router.ActorSnapshot, after string, limit int) {
 func poolOf(p router.PoolSnapshot) pool {
 	out := pool{Name: p.Name, Workers: p.Workers, Used: p.Used, Waiting: p.Waiting, Line: []waiter{}}
 	for _, w := range p.Line {
-		out.Line = append(out.Line, waiter{Band: w.Claim.Priority, Since: w.Claim.Since, InLine: w.Age, Remaining: w.Remaining, Ends: w.Ends})
+		out.Line = append(out.Line, waiter{Actor: w.Actor, Band: w.Claim.Priority, Since: w.Claim.Since, InLine: w.Age, Remaining: w.Remaining, Ends: w.Ends})
 	}
 	return out
 }

@@ -349,7 +349,7 @@ func (a *actor) snapshotLocked() router.ActorSnapshot {
 func (pl *pool) snapshot() router.PoolSnapshot {
 	stats := pl.gate.Stats()
 	return router.PoolSnapshot{
-		Name: pl.Name, Workers: stats.Size, Used: stats.Held, Waiting: stats.Waiting, Line: pl.gate.Line(100),
+		Name: pl.Name, Workers: stats.Size, Used: stats.Held, Waiting: stats.Waiting, Line: router.Line(pl.gate),
 	}
 }
 

@@ -95,6 +95,21 @@ func (cs *crowds) leave(actor string, c *crowd) {
 	}
 }
 
+// inLine returns the actor of each claim that a crowd shows in a line. Of the
+// requests of one job for several actors, it knows one. It takes crowds.mu
+// before crowd.mu.
+func (cs *crowds) inLine(into map[turnstile.Claim]string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for actor, c := range cs.of {
+		c.mu.Lock()
+		if c.place != nil {
+			into[c.shown] = actor
+		}
+		c.mu.Unlock()
+	}
+}
+
 func endsLater(a, b *member) bool {
 	if a.end.IsZero() || b.end.IsZero() {
 		return a.end.IsZero() && !b.end.IsZero()

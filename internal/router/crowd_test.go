@@ -2,6 +2,8 @@ package router_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +49,34 @@ func TestG4_AnAbandonedFlightTakesNothingFromItsSuccessor(t *testing.T) {
 		second.cancel()
 		urgent.mustRefuse(t, router.ClientGone)
 		second.mustRefuse(t, router.ClientGone)
+	})
+}
+
+func TestTheSnapshotNamesTheActorOfEachPlaceInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := router.New(planetest.NewScripted(0, "a", "b", "c"), parking.NewLot(parking.Unlimited), router.Options{Linger: time.Minute})
+		waiters := []*request{send(r, "a", 2, time.Hour), send(r, "b", 1, time.Hour), send(r, "c", 1, time.Second)}
+		check := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			var got []string
+			for _, w := range r.Snapshot().Plane.Pools[0].Line {
+				got = append(got, fmt.Sprint(w.Claim.Priority, w.Actor))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("line = %q, want %q", got, want)
+			}
+		}
+		check("1b", "1c", "2a")
+		waiters = append(waiters, send(r, "a", 0, time.Hour))
+		check("0a", "1b", "1c")
+		time.Sleep(2 * time.Second) // c's only caller leaves, its place lingers
+		check("0a", "1b", "1c")
+		for _, w := range waiters {
+			w.cancel()
+		}
+		time.Sleep(2 * time.Minute)
+		check()
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"layover/budget"
 	"layover/parking"
+	"layover/turnstile"
 )
 
 // rememberedRecords is how many past requests the status page can show.
@@ -85,10 +86,25 @@ type Snapshot struct {
 	Recent []Record // newest first
 }
 
+// lookAtPlane returns the plane's snapshot with the actors of its lines. It
+// looks at the crowds before and after, because a claim may change in between.
+func (r *Router) lookAtPlane() PlaneSnapshot {
+	actors := make(map[turnstile.Claim]string)
+	r.crowds.inLine(actors)
+	s := r.plane.Snapshot()
+	r.crowds.inLine(actors)
+	for _, pool := range s.Pools {
+		for i := range pool.Line {
+			pool.Line[i].Actor = actors[pool.Line[i].Claim]
+		}
+	}
+	return s
+}
+
 // Snapshot returns what the status page shows. It is not for the hot path: it
 // copies every actor's state.
 func (r *Router) Snapshot() Snapshot {
-	s := Snapshot{Lot: r.lot.Snapshot(), Plane: r.plane.Snapshot()}
+	s := Snapshot{Lot: r.lot.Snapshot(), Plane: r.lookAtPlane()}
 	h := &r.history
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -106,9 +106,28 @@ type ActorSnapshot struct {
 
 // PoolSnapshot is one pool at one moment.
 type PoolSnapshot struct {
-	Name    string             `json:"name"`
-	Workers int                `json:"workers"`
-	Used    int                `json:"used"` // above Workers after a shrink, until surplus actors sleep
-	Waiting int                `json:"waiting"`
-	Line    []turnstile.Waiter `json:"line"` // in order, at most 100
+	Name    string   `json:"name"`
+	Workers int      `json:"workers"`
+	Used    int      `json:"used"` // above Workers after a shrink, until surplus actors sleep
+	Waiting int      `json:"waiting"`
+	Line    []Waiter `json:"line"` // from Line
+}
+
+// Waiter is one wake-up in a pool's line.
+type Waiter struct {
+	turnstile.Waiter
+	Actor string // Router.Snapshot fills it in; empty if the wake-up left the line meanwhile
+}
+
+// shownWaiters bounds how much of a line a snapshot has.
+const shownWaiters = 100
+
+// Line returns the first 100 of t's line in their order, for a PoolSnapshot.
+func Line(t *turnstile.Turnstile) []Waiter {
+	line := t.Line(shownWaiters)
+	out := make([]Waiter, len(line))
+	for i, w := range line {
+		out[i].Waiter = w
+	}
+	return out
 }

@@ -304,7 +304,7 @@ func (s *Scripted) Snapshot() router.PlaneSnapshot {
 	})
 	available, waiting := s.pool.Snapshot()
 	snap.Pools = []router.PoolSnapshot{{
-		Name: "scripted", Workers: s.pool.Size(), Used: s.pool.Size() - available, Waiting: waiting, Line: s.pool.Line(100),
+		Name: "scripted", Workers: s.pool.Size(), Used: s.pool.Size() - available, Waiting: waiting, Line: router.Line(s.pool),
 	}}
 	return snap
 }
