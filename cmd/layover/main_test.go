@@ -83,6 +83,7 @@ func serving(t *testing.T, folder, text string) *program {
 	for p.admin == "" && lines.Scan() {
 		if _, url, ok := strings.Cut(lines.Text(), "listening on "); ok {
 			_, p.front, _ = strings.Cut(url, "://")
+			p.front, _, _ = strings.Cut(p.front, fmt.Sprintf(", pid %d", p.cmd.Process.Pid))
 		}
 		if _, url, ok := strings.Cut(lines.Text(), "admin on http://"); ok {
 			p.admin, _, _ = strings.Cut(url, "/")

@@ -159,7 +159,7 @@ func (s *server) urls() []string {
 	}
 	var lines []string
 	for _, l := range s.listeners {
-		lines = append(lines, fmt.Sprintf("listening on %s://%s", scheme, l.Addr()))
+		lines = append(lines, fmt.Sprintf("listening on %s://%s, pid %d", scheme, l.Addr(), os.Getpid()))
 	}
 	if s.adminAddr != nil {
 		lines = append(lines, fmt.Sprintf("admin on http://%s/statusz", s.adminAddr))
