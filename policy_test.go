@@ -133,18 +133,48 @@ func TestNobodyAsksTheWallClockForADeadline(t *testing.T) {
 		if within(path.Dir(file.path), "budget") || strings.HasSuffix(file.path, "_test.go") {
 			continue
 		}
+		deadlines := deadlineVariables(file.ast)
 		ast.Inspect(file.ast, func(n ast.Node) bool {
 			sel, ok := n.(*ast.SelectorExpr)
 			if !ok {
 				return true
 			}
 			of, ok := sel.X.(*ast.Ident)
-			if ok && (of.Name == "time" && sel.Sel.Name == "Until" || strings.Contains(strings.ToLower(of.Name), "deadline") && sel.Sel.Name == "Sub") {
+			if ok && (of.Name == "time" && sel.Sel.Name == "Until" || deadlines[of.Name] && sel.Sel.Name == "Sub") {
 				t.Errorf("%s: %s.%s: use budget.From(ctx).Remaining()", file.at(sel), of.Name, sel.Sel.Name)
 			}
 			return true
 		})
 	}
+}
+
+// deadlineVariables returns the names in a file that are called a deadline or
+// were assigned from a call of Deadline.
+func deadlineVariables(file *ast.File) map[string]bool {
+	names := make(map[string]bool)
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.Ident:
+			if strings.Contains(strings.ToLower(n.Name), "deadline") {
+				names[n.Name] = true
+			}
+		case *ast.AssignStmt:
+			if len(n.Rhs) != 1 {
+				break
+			}
+			call, ok := n.Rhs[0].(*ast.CallExpr)
+			if !ok {
+				break
+			}
+			if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Deadline" {
+				if to, ok := n.Lhs[0].(*ast.Ident); ok {
+					names[to.Name] = true
+				}
+			}
+		}
+		return true
+	})
+	return names
 }
 
 func TestFoldersSayWhatTheyAreFor(t *testing.T) {
@@ -164,7 +194,7 @@ func TestTestsSleepOnlyInBubbles(t *testing.T) {
 		sleeps []string // where it sleeps outside a bubble
 		uses   map[string]bool
 	}
-	folders := make(map[string]map[string]*function)
+	folders := make(map[string]map[string][]*function) // by folder and name: methods of several types share one
 	bubbles := bubbleMakers(t)
 	for file := range goFiles(t) {
 		if !strings.HasSuffix(file.path, "_test.go") {
@@ -172,16 +202,12 @@ func TestTestsSleepOnlyInBubbles(t *testing.T) {
 		}
 		folder := path.Dir(file.path)
 		if folders[folder] == nil {
-			folders[folder] = make(map[string]*function)
+			folders[folder] = make(map[string][]*function)
 		}
-		for _, decl := range file.ast.Decls {
-			fn, ok := decl.(*ast.FuncDecl)
-			if !ok || fn.Body == nil {
-				continue
-			}
+		for name, body := range bodies(file.ast) {
 			f := &function{uses: make(map[string]bool)}
-			folders[folder][fn.Name.Name] = f
-			ast.Inspect(fn.Body, func(n ast.Node) bool {
+			folders[folder][name] = append(folders[folder][name], f)
+			ast.Inspect(body, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.CallExpr:
 					called, ok := n.Fun.(*ast.Ident)
@@ -201,14 +227,15 @@ func TestTestsSleepOnlyInBubbles(t *testing.T) {
 	for folder, functions := range folders {
 		var visit func(name string, seen map[string]bool) []string
 		visit = func(name string, seen map[string]bool) (sleeps []string) {
-			f := functions[name]
-			if f == nil || seen[name] {
+			if seen[name] {
 				return nil
 			}
 			seen[name] = true
-			sleeps = f.sleeps
-			for used := range f.uses {
-				sleeps = append(sleeps, visit(used, seen)...)
+			for _, f := range functions[name] {
+				sleeps = append(sleeps, f.sleeps...)
+				for used := range f.uses {
+					sleeps = append(sleeps, visit(used, seen)...)
+				}
 			}
 			return sleeps
 		}
@@ -216,6 +243,35 @@ func TestTestsSleepOnlyInBubbles(t *testing.T) {
 			if regexp.MustCompile(`^(Test|Benchmark|Fuzz|Example)`).MatchString(name) {
 				for _, where := range visit(name, make(map[string]bool)) {
 					t.Errorf("%s: %s/%s sleeps on the real clock: wait for the event, or use a synctest bubble", where, folder, name)
+				}
+			}
+		}
+	}
+}
+
+// bodies yields the functions of a file with their names, also those that are
+// the value of a variable of the package.
+func bodies(file *ast.File) func(yield func(string, ast.Node) bool) {
+	return func(yield func(string, ast.Node) bool) {
+		for _, decl := range file.Decls {
+			switch decl := decl.(type) {
+			case *ast.FuncDecl:
+				if decl.Body != nil && !yield(decl.Name.Name, decl.Body) {
+					return
+				}
+			case *ast.GenDecl:
+				for _, spec := range decl.Specs {
+					value, ok := spec.(*ast.ValueSpec)
+					if !ok {
+						continue
+					}
+					for _, name := range value.Names {
+						for _, v := range value.Values {
+							if !yield(name.Name, v) {
+								return
+							}
+						}
+					}
 				}
 			}
 		}

@@ -174,6 +174,45 @@ func TestAGRPCCallerGetsAStatusInTheHeader(t *testing.T) {
 	}
 }
 
+// A recorder does not add what a server adds: this one goes over the wire.
+func TestAGRPCRefusalOverTheWireIsHeaderAndEnd(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Write(w, r, secret, "req-1")
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	req, err := http.NewRequest("POST", server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/grpc")
+	resp, err := server.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || len(body) != 0 || resp.ProtoMajor != 2 {
+		t.Errorf("HTTP/%d with body %q, %v; want HTTP/2 with none", resp.ProtoMajor, body, err)
+	}
+	if got, ok := resp.Header["Content-Length"]; ok {
+		t.Errorf("Content-Length = %q: a gRPC status has none", got)
+	}
+	if resp.Header.Get("Grpc-Status") != "14" {
+		t.Errorf("header = %v, want Grpc-Status 14", resp.Header)
+	}
+}
+
+func TestOnlyWhatARetryCanMendHasARetryAfter(t *testing.T) {
+	for _, row := range Table {
+		resp, _ := answered(t, &router.Error{Reason: row.Reason, RetryAfter: time.Hour}, "POST", http.Header{})
+		if has := resp.Header.Get("Retry-After") != ""; has != row.Retry {
+			t.Errorf("%s: Retry-After is there: %v, want %v", row.Reason, has, row.Retry)
+		}
+	}
+}
+
 func TestAHeadRequestGetsTheHeaderAlone(t *testing.T) {
 	resp, body := answered(t, secret, "HEAD", http.Header{})
 	if body != "" || resp.Header.Get("Content-Length") == "0" || resp.StatusCode != 503 {
