@@ -338,3 +338,13 @@ func TestStatusNamesWhoIsNext(t *testing.T) {
 	cancel()
 	<-done
 }
+
+func TestWhatNeverHappenedHasNoTime(t *testing.T) {
+	a, _ := withRouter(t, 5, "x")
+	if text := ask(a, "GET", "http://localhost/statusz.json").Body.String(); strings.Contains(text, "0001-01-01") || strings.Contains(text, "last_wake") {
+		t.Errorf("an actor that never woke has times: %s", text)
+	}
+	if text := ask(a, "GET", "http://localhost/statusz").Body.String(); !strings.Contains(text, `<td class="n">0<td class="n">–<td>scripted`) {
+		t.Errorf("the page has no dash for the wake-up of an actor that never woke:\n%s", text)
+	}
+}

@@ -91,15 +91,15 @@ type ActorSnapshot struct {
 	Name      string        `json:"name"`
 	Pool      string        `json:"pool"`
 	State     State         `json:"state"`
-	Since     time.Time     `json:"since"` // when the state began
+	Since     time.Time     `json:"since,omitzero"` // when the state began
 	InFlight  int           `json:"in_flight"`
 	Wanted    int           `json:"wanted"` // requests that want it and are not with it yet
-	LastUsed  time.Time     `json:"last_used"`
+	LastUsed  time.Time     `json:"last_used,omitzero"`
 	Wakes     uint64        `json:"wakes"`
-	LastWake  time.Duration `json:"last_wake_ns"`
+	LastWake  time.Duration `json:"last_wake_ns,omitempty"` // zero: never awake
 	Addr      string        `json:"addr,omitempty"`
 	PID       int           `json:"pid,omitempty"`
-	RetryAt   time.Time     `json:"retry_at"` // zero unless failed
+	RetryAt   time.Time     `json:"retry_at,omitzero"` // zero unless failed
 	LastError string        `json:"last_error,omitempty"`
 	Output    []string      `json:"output,omitempty"` // last lines it printed
 }
