@@ -198,61 +198,6 @@ func (s *server) run(reload, stop <-chan os.Signal) error {
 	}
 }
 
-// errCutOff is the end of a stop that a second signal did not let finish.
-var errCutOff = errors.New("a second signal: stopped at once, requests were cut off")
-
-// stop ends the server: not ready; requests are answered or end by their
-// budget; then the actors are stopped. Something on again ends all waiting.
-func (s *server) stop(again <-chan os.Signal) error {
-	ctx, hurry := context.WithCancelCause(context.Background())
-	defer hurry(nil)
-	go func() { // ends with ctx
-		select {
-		case <-ctx.Done():
-		case got := <-again:
-			s.log.Warn("stopping at once", "signal", got.String())
-			hurry(errCutOff)
-		}
-	}()
-	s.admin.SetReady(false)
-	pause(ctx, s.config.DrainDelay)
-	draining, cancel := context.WithTimeout(ctx, s.config.drainTimeout())
-	defer cancel()
-	cut := s.proxy.Shutdown(draining)
-	if cut != nil {
-		s.log.Warn("requests were cut off", "cause", cut)
-	}
-	err := s.plane.Stop(ctx)
-	if s.adminServer != nil {
-		s.adminServer.Close()
-	}
-	s.log.Info("stopped")
-	if errors.Is(cut, errCutOff) {
-		return errors.Join(errCutOff, err)
-	}
-	return err
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
-// drainTimeout is the most time that a stop gives to requests: the configured
-// one, else that of the longest budget.
-func (c *config) drainTimeout() time.Duration {
-	longest := c.DrainTimeout
-	if longest == 0 {
-		for _, rt := range c.Routes {
-			longest = max(longest, rt.MaxBudget)
-		}
-	}
-	return longest
-}
-
 // local returns the part of the configuration that is the plane's.
 func (c *config) local() local.Config {
 	out := local.Config{State: c.State}

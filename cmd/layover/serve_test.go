@@ -81,6 +81,7 @@ func TestG10_DrainDelayServesWhileNotReady(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	until(t, "not ready", func() bool { return p.readyz() == 503 })
 	a := p.served("a.test")
+	pause(t.Context(), sameStop)
 	p.signal(syscall.SIGTERM)
 	p.exit()
 	if !gone(a.pid) {
@@ -119,7 +120,10 @@ func TestASecondSignalStopsAtOnceAndLeavesNoProcess(t *testing.T) {
 	parked := p.begin("a.test")
 	until(t, "the request to park", func() bool { return p.parked() == 1 })
 	p.signal(syscall.SIGTERM)
-	until(t, "not ready", func() bool { return p.readyz() == 503 })
+	until(t, "it to say what it waits for", func() bool {
+		return p.logged("a second signal cuts them off", "parked=1 with_actors=0 at_most=5m0s")
+	})
+	pause(t.Context(), sameStop)
 	p.signal(os.Interrupt)
 	if code := p.exit(); code != 1 || !p.logged("a second signal") {
 		t.Errorf("exit code %d, want 1 and a line that says why", code)

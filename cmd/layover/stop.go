@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+)
+
+const (
+	// sameStop is how soon after a first signal a second one is still part of
+	// it: timeout(1), for one, signals its child and then the child's group.
+	sameStop = 200 * time.Millisecond
+	// sayEvery is how often a stop says what it waits for.
+	sayEvery = 10 * time.Second
+)
+
+// errCutOff is the end of a stop that a second signal did not let finish.
+var errCutOff = errors.New("a second signal: stopped at once, requests were cut off")
+
+// stop ends the server: not ready; requests are answered or end by their
+// budget; then the actors are stopped. Something on again ends all waiting.
+func (s *server) stop(again <-chan os.Signal) error {
+	ctx, hurry := context.WithCancelCause(context.Background())
+	defer hurry(nil)
+	go func() { // ends with ctx
+		if got := another(ctx, again); got != nil {
+			s.log.Warn("stopping at once", "signal", got.String())
+			hurry(errCutOff)
+		}
+	}()
+	s.admin.SetReady(false)
+	most := s.config.DrainDelay + s.config.drainTimeout()
+	draining, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	drained := make(chan struct{})
+	go func() { // ends with drained
+		began := time.Now()
+		every(drained, sayEvery, func() { s.sayWhatIsLeft(most - time.Since(began)) })
+	}()
+	pause(ctx, s.config.DrainDelay)
+	cut := s.proxy.Shutdown(draining)
+	close(drained)
+	if cut != nil {
+		s.log.Warn("requests were cut off", "cause", cut)
+	}
+	err := s.plane.Stop(ctx)
+	if s.adminServer != nil {
+		s.adminServer.Close()
+	}
+	s.log.Info("stopped")
+	if errors.Is(cut, errCutOff) {
+		return errors.Join(errCutOff, err)
+	}
+	return err
+}
+
+// another returns the next signal that is not part of the first one, or nil
+// when ctx ends.
+func another(ctx context.Context, again <-chan os.Signal) os.Signal {
+	first := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case got := <-again:
+			if time.Since(first) >= sameStop {
+				return got
+			}
+		}
+	}
+}
+
+// every calls say now and every d until done is closed.
+func every(done <-chan struct{}, d time.Duration, say func()) {
+	ticker := time.NewTicker(d)
+	defer ticker.Stop()
+	for {
+		say()
+		select {
+		case <-done:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// sayWhatIsLeft logs the requests that a stop waits for, if there are any.
+func (s *server) sayWhatIsLeft(atMost time.Duration) {
+	seen := s.router.Snapshot()
+	with := 0
+	for _, a := range seen.Plane.Actors {
+		with += a.InFlight
+	}
+	if seen.Lot.Active+with > 0 {
+		s.log.Info("stopping: waits for requests; a second signal cuts them off",
+			"parked", seen.Lot.Active, "with_actors", with, "at_most", atMost.Round(time.Second))
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// drainTimeout is the most time that a stop gives to requests: the configured
+// one, else that of the longest budget.
+func (c *config) drainTimeout() time.Duration {
+	longest := c.DrainTimeout
+	if longest == 0 {
+		for _, rt := range c.Routes {
+			longest = max(longest, rt.MaxBudget)
+		}
+	}
+	return longest
+}
