@@ -74,6 +74,10 @@ bench-once: ## run every benchmark once, so that none rots
 		(cd $$module && go test -run '^$$' -bench . -benchtime 1x ./... > $(CACHE)/bench-once.txt) || { cat $(CACHE)/bench-once.txt; exit 1; }; \
 	done
 
+.PHONY: soak
+soak: ## run layover under all that a bad day has, for SOAK_TIME (default 3m), and say whether it held
+	cd e2e && go run ./soak -time $(or $(SOAK_TIME),3m) $(SOAK_FLAGS)
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (default 20s) each
 	./.ci/fuzz $(or $(FUZZTIME),20s)
