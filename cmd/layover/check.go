@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ const defaultConfig = "layover.yaml"
 var example string
 
 func checkCommand() *cobra.Command {
+	var file string
 	var printExample bool
 	cmd := &cobra.Command{
 		Use:   "check [file]",
@@ -28,11 +30,7 @@ exits with 1, or prints, for each route, which limits a request meets and which 
 				_, err := io.WriteString(cmd.OutOrStdout(), example)
 				return err
 			}
-			file := defaultConfig
-			if len(args) > 0 {
-				file = args[0]
-			}
-			c, err := loadOrSay(file, cmd.ErrOrStderr())
+			c, err := loadOrSay(named(file, args), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -40,8 +38,17 @@ exits with 1, or prints, for each route, which limits a request meets and which 
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&file, "config", defaultConfig, "the configuration file")
 	cmd.Flags().BoolVar(&printExample, "example", false, "print a commented example file")
 	return cmd
+}
+
+// named returns the file of a command: its argument, else the flag's.
+func named(flag string, args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return flag
 }
 
 // loadOrSay loads the file and prints to w what is wrong with it, and its
@@ -51,6 +58,9 @@ func loadOrSay(file string, w io.Writer) (*config, error) {
 	if wrong, ok := errors.AsType[*problems](err); ok {
 		fmt.Fprintln(w, wrong)
 		return nil, errSaid
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w; name the file with --config, or begin with the output of 'layover check --example'", err)
 	}
 	if err != nil {
 		return nil, err

@@ -67,16 +67,37 @@ func TestCheckExamplePassesCheck(t *testing.T) {
 }
 
 func TestAMissingFileIsSaidWithTheWayOut(t *testing.T) {
-	_, stderr, code := run(t, "serve", "--config", "/no/such.yaml")
-	want := "layover: open /no/such.yaml: no such file or directory; name the file with --config, or begin with the output of 'layover check --example'\n"
-	if code != 1 || stderr != want {
-		t.Errorf("exit code %d, stderr %q, want %q", code, stderr, want)
+	for _, command := range []string{"serve", "check"} {
+		_, stderr, code := run(t, command, "--config", "/no/such.yaml")
+		want := "layover: open /no/such.yaml: no such file or directory; name the file with --config, or begin with the output of 'layover check --example'\n"
+		if code != 1 || stderr != want {
+			t.Errorf("%s: exit code %d, stderr %q, want %q", command, code, stderr, want)
+		}
+	}
+	folder := t.TempDir()
+	if _, stderr, code := run(t, "serve", folder); code != 1 || stderr != "layover: read "+folder+": is a directory\n" {
+		t.Errorf("exit code %d, stderr %q, want no hint about a missing file", code, stderr)
 	}
 }
 
 func TestVersionNamesTheToolchain(t *testing.T) {
-	out, _, code := run(t, "version")
-	if code != 0 || !strings.HasPrefix(out, "layover ") || !strings.Contains(out, " go1.") {
-		t.Errorf("exit code %d, stdout %q", code, out)
+	for _, arg := range []string{"version", "--version"} {
+		out, _, code := run(t, arg)
+		if code != 0 || !strings.HasPrefix(out, "layover ") || !strings.Contains(out, " go1.") || strings.Count(out, "\n") != 1 {
+			t.Errorf("%s: exit code %d, stdout %q", arg, code, out)
+		}
+	}
+}
+
+func TestAUsageErrorSaysWhereTheHelpIs(t *testing.T) {
+	for want, args := range map[string][]string{
+		"layover: unknown flag: --lot; see 'layover serve --help'\n":                       {"serve", "--lot", "5"},
+		"layover: accepts at most 1 arg(s), received 2; see 'layover check --help'\n":      {"check", "a", "b"},
+		"layover: unknown command \"x\" for \"layover demo\"; see 'layover demo --help'\n": {"demo", "x"},
+		"layover: unknown command \"begin\" for \"layover\"; see 'layover --help'\n":       {"begin"},
+	} {
+		if _, stderr, code := run(t, args...); code != 1 || stderr != want {
+			t.Errorf("layover %q: exit code %d, stderr %q, want %q", args, code, stderr, want)
+		}
 	}
 }

@@ -126,7 +126,7 @@ var (
 func load(file string) (*config, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, fmt.Errorf("%w; name the file with --config, or begin with the output of 'layover check --example'", err)
+		return nil, err
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxConfigSize+1))

@@ -62,7 +62,7 @@ func TestConfigSaysTheLineWhatIsWrongAndTheFix(t *testing.T) {
 		{"band header without peers", "band_header: X-Band\n" + good, "f.yaml:1: band_header is believed from trusted_peers only, and there are none; add them, or give each route its band"},
 		{"pool without workers", "pools:\n  p: {}\n" + good, "f.yaml:2: pool \"p\" has no workers; add 'workers: 4', the number of its actors that may be awake at once"},
 		{"pool name", "pools: {P: {workers: 1}}\n" + good, `f.yaml:1: pool "P" needs another name; use up to 63 of a-z, 0-9 and inner dashes`},
-		{"drain", "drain_timeout: 1s\n" + good, `f.yaml:1: warning: drain_timeout 1s is below the max_budget 5m0s of route "a.test": a stop may cut off its parked requests`},
+		{"drain", "drain_timeout: 1s\n" + good, `f.yaml:1: warning: drain_timeout 1s is below the max_budget 5m of route "a.test": a stop may cut off its parked requests`},
 		{"no actors", "routes: [{host: a.test, actor: a}]\n", "f.yaml:1: there are no actors; add at least one with its command\n" +
 			`f.yaml:1: the route leads to actor "a", which is not under actors; there are none`},
 		{"merge key", "x: &x {workers: 1}\npools: {p: {<<: *x}}\n" + good, "f.yaml:1: the file has no field \"x\"; use one of " + strings.Join(topFields, ", ") + "\n" +
@@ -93,7 +93,7 @@ func TestConfigRefusesActorsThatCannotWork(t *testing.T) {
 		{"env", "{command: [sleep], env: {A=B: 1}}", `env has a variable called "A=B"; write a name without '='`},
 		{"env value", "{command: [sleep], env: {A: [1]}}", "env A is a list; write one value"},
 		{"start_timeout", "{command: [sleep], start_timeout: 0s}", `start_timeout of actor "a" must be above 0; write how long its slowest good start takes`},
-		{"long start_timeout", "{command: [sleep], start_timeout: 1h}", `warning: actor "a" may start for 1h0m0s, but no request waits longer than 5m0s: a slow start is seen as still_waking, never as start_failed`},
+		{"long start_timeout", "{command: [sleep], start_timeout: 1h}", `warning: actor "a" may start for 1h, but no request waits longer than 5m: a slow start is seen as still_waking, never as start_failed`},
 		{"max_hold", "{command: [sleep], min_awake: 2s, max_hold: 1s}", `min_awake 2s of actor "a" is longer than its max_hold 1s; make it shorter`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestConfigRefusesRoutesThatCannotWork(t *testing.T) {
 		{"two sources", "{host: a.test, actor: a}", `{host: "{actor}.x", actor: a}`, `route "{actor}.x": names the actor more than once: use one of actor, {actor} in host, {actor} as header value; correct it`},
 		{"path", "{host: a.test, actor: a}", "{path: x, actor: a}", `route "x": path "x" must begin with a slash; correct it`},
 		{"budget", "{host: a.test, actor: a}", "{host: b.test, actor: a, budget: 0s}", `route "b.test": budget must be above zero; correct it`},
-		{"max_budget", "{host: a.test, actor: a}", "{host: b.test, actor: a, max_budget: 1s}", `route "b.test": max_budget 1s is below budget 30s; correct it`},
+		{"max_budget", "{host: a.test, actor: a}", "{host: b.test, actor: a, max_budget: 1s}", "max_budget 1s is below the budget 30s; raise it, or lower budget"},
 		{"budget above the default maximum", "{host: a.test, actor: a}", "{host: b.test, actor: a, budget: 1h}", ""},
 		{"name", "{host: a.test, actor: a, name: x}", "{host: b.test, actor: a, name: x}", `the name "x" is already that of the route on line 3; use another`},
 		{"band", "{host: a.test, actor: a}", "{host: b.test, actor: a, band: -1}", `band "-1" is not allowed; write a whole number from 0 to 99`},
@@ -154,7 +154,7 @@ routes:
   - {host: c.test, actor: c}
 linger: x
 `)
-	want := `f.yaml:1: min_useful 1m0s of pool "p" is not below the budget 30s of the route on line 7, so its requests would always be passed over; lower one or raise the other
+	want := `f.yaml:1: min_useful 1m of pool "p" is not below the budget 30s of the route on line 7, so its requests would always be passed over; lower one or raise the other
 f.yaml:2: lot "-1" is not allowed; write a whole number from 0 to 1073741824
 f.yaml:4: actor "b" is in pool "q", which is not under pools; did you mean "p"?
 f.yaml:5: idle "never" is not a duration; write one like 500ms, 10s or 1m30s

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -33,14 +34,20 @@ func execute(ctx context.Context, args []string) int {
 		Short:         "A reverse proxy that wakes sleeping programs, and makes requests wait well",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       versionLine(),
 	}
+	root.SetVersionTemplate("{{.Version}}")
+	understood := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
 	root.AddCommand(serveCommand(), checkCommand(), demoCommand(), versionCommand())
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
+	cmd, err := root.ExecuteContextC(ctx)
+	switch {
+	case err == nil:
 		return 0
-	}
-	if !errors.Is(err, errSaid) {
+	case !understood:
+		fmt.Fprintf(os.Stderr, "layover: %s; see '%s --help'\n", strings.TrimSpace(err.Error()), cmd.CommandPath())
+	case !errors.Is(err, errSaid):
 		fmt.Fprintln(os.Stderr, "layover:", err)
 	}
 	return 1

@@ -25,16 +25,13 @@ SIGTERM and SIGINT stop it: it is no longer ready, requests that wait are served
 the actors are stopped. A second signal stops it at once. In either case no process is left.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				file = args[0]
-			}
 			reload := make(chan os.Signal, 1) // one more reload is as good as many
 			signal.Notify(reload, syscall.SIGHUP)
 			defer signal.Stop(reload)
 			stop := make(chan os.Signal, 2) // a channel of its own, so that no reload can crowd it out
 			signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
 			defer signal.Stop(stop)
-			return serve(file, cmd.OutOrStdout(), cmd.ErrOrStderr(), reload, stop)
+			return serve(named(file, args), cmd.OutOrStdout(), cmd.ErrOrStderr(), reload, stop)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", defaultConfig, "the configuration file")

@@ -170,7 +170,7 @@ func (c *config) checkActor(r *reader, a actor) {
 		r.add(f.at("start_timeout"), "start_timeout of actor %q must be above 0; write how long its slowest good start takes", a.Name)
 	}
 	if a.MaxHold > 0 && a.MinAwake > a.MaxHold {
-		r.add(f.at("min_awake"), "min_awake %v of actor %q is longer than its max_hold %v; make it shorter", a.MinAwake, a.Name, a.MaxHold)
+		r.add(f.at("min_awake"), "min_awake %s of actor %q is longer than its max_hold %s; make it shorter", short(a.MinAwake), a.Name, short(a.MaxHold))
 	}
 }
 
@@ -235,6 +235,10 @@ func (c *config) checkRoutes(r *reader) {
 			r.add(line, "%s names no actor; add actor, or put {actor} into host or value", rt.fields.what)
 			continue
 		}
+		if rt.MaxBudget < rt.Budget {
+			r.add(rt.fields.at("max_budget"), "max_budget %s is below the budget %s; raise it, or lower budget", short(rt.MaxBudget), short(rt.Budget))
+			continue
+		}
 		if _, err := router.NewNames([]router.Route{rt.Route}); err != nil {
 			_, text, _ := strings.Cut(err.Error(), ": route ")
 			r.add(line, "route %s; correct it", text)
@@ -258,7 +262,7 @@ func (c *config) checkUseful(r *reader, rt route) {
 	for _, a := range c.actorsFor(rt) {
 		p := c.pool(a.Pool)
 		if p != nil && p.MinUseful >= rt.Budget {
-			r.add(p.fields.at("min_useful"), "min_useful %v of pool %q is not below the budget %v of the route on line %d, so its requests would always be passed over; lower one or raise the other", p.MinUseful, p.Name, rt.Budget, rt.fields.line)
+			r.add(p.fields.at("min_useful"), "min_useful %s of pool %q is not below the budget %s of the route on line %d, so its requests would always be passed over; lower one or raise the other", short(p.MinUseful), p.Name, short(rt.Budget), rt.fields.line)
 			return
 		}
 	}
@@ -321,7 +325,7 @@ func (c *config) checkReach() {
 			longest[a.Name] = max(longest[a.Name], rt.MaxBudget)
 		}
 		if c.DrainTimeout > 0 && c.DrainTimeout < rt.MaxBudget {
-			c.warnings.add(c.root.at("drain_timeout"), "drain_timeout %v is below the max_budget %v of route %q: a stop may cut off its parked requests", c.DrainTimeout, rt.MaxBudget, rt.Name)
+			c.warnings.add(c.root.at("drain_timeout"), "drain_timeout %s is below the max_budget %s of route %q: a stop may cut off its parked requests", short(c.DrainTimeout), short(rt.MaxBudget), rt.Name)
 		}
 	}
 	for _, a := range c.Actors {
@@ -330,7 +334,7 @@ func (c *config) checkReach() {
 		case !reached:
 			c.warnings.add(a.fields.line, "actor %q is not reached by any route", a.Name)
 		case a.StartTimeout > most:
-			c.warnings.add(a.fields.at("start_timeout"), "actor %q may start for %v, but no request waits longer than %v: a slow start is seen as still_waking, never as start_failed", a.Name, a.StartTimeout, most)
+			c.warnings.add(a.fields.at("start_timeout"), "actor %q may start for %s, but no request waits longer than %s: a slow start is seen as still_waking, never as start_failed", a.Name, short(a.StartTimeout), short(most))
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"layover/internal/router"
@@ -193,13 +194,25 @@ func percent(d, whole time.Duration) float64 {
 func short(d time.Duration) string {
 	switch {
 	case d >= time.Minute:
-		return d.Round(time.Second).String()
+		return trimmed(d.Round(time.Second))
 	case d >= time.Second:
 		return d.Round(10 * time.Millisecond).String()
 	case d >= time.Millisecond:
 		return d.Round(100 * time.Microsecond).String()
 	}
 	return d.Round(time.Microsecond).String()
+}
+
+// trimmed writes d without its zero parts: 5m, not 5m0s.
+func trimmed(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
 
 func (a *Admin) statusz(w http.ResponseWriter, req *http.Request) {
