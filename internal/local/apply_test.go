@@ -55,6 +55,24 @@ func TestR74_AReloadTouchesOnlyWhatChanged(t *testing.T) {
 	})
 }
 
+func TestAReloadNamesTheTemplatesThatChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("a-*"), fake("b-*"), fake("c-*"), fake("d-*"))
+		defer s.close()
+		c := s.config
+		c.Actors = append(slices.Clone(c.Actors[1:]), fake("e-*"))
+		c.Actors = changed(c.Actors, "b-*", func(a *Actor) { a.Command = []string{"run", "better"} })
+		c.Actors = changed(c.Actors, "c-*", func(a *Actor) { a.Idle = time.Second })
+		want := []string{`actor "a-*" removed`, `actor "b-*" changed`, `actor "c-*" has other times`, `actor "e-*" added`}
+		if got := s.apply(c); !slices.Equal(got, want) {
+			t.Errorf("changes = %q, want %q", got, want)
+		}
+		if got := s.apply(c); len(got) != 0 {
+			t.Errorf("the same configuration again changes %q", got)
+		}
+	})
+}
+
 func TestAChangeStopsAStartUnderWayAndItsWaitersGetTheNewProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 1, fake("a"))

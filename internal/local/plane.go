@@ -138,8 +138,10 @@ func (p *Plane) Apply(c Config) (changes []string, err error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	was := p.defs.templates
 	p.defs = newDefinitions(c.Actors)
-	changes = append(p.applyPoolsLocked(c.Pools), p.applyActorsLocked()...)
+	changes = append(p.applyPoolsLocked(c.Pools), templateChanges(was, p.defs.templates)...)
+	changes = append(changes, p.applyActorsLocked()...)
 	for _, pl := range p.pools {
 		p.evictLocked(pl)
 	}
@@ -220,6 +222,33 @@ func (p *Plane) applyActorsLocked() (changes []string) {
 			p.dismissLocked(a, errChanged)
 		}
 		p.forgetLocked(a)
+	}
+	slices.Sort(changes)
+	return changes
+}
+
+// templateChanges compares what actors were and will be made of.
+func templateChanges(was, are []Actor) (changes []string) {
+	note := func(name, what string) { changes = append(changes, fmt.Sprintf("actor %q %s", name, what)) }
+	old := make(map[string]Actor)
+	for _, a := range was {
+		old[a.Name] = a
+	}
+	for _, a := range are {
+		before, had := old[a.Name]
+		delete(old, a.Name)
+		switch {
+		case !had:
+			note(a.Name, "added")
+		case before.equal(a):
+		case before.sameProgram(a):
+			note(a.Name, "has other times")
+		default:
+			note(a.Name, "changed")
+		}
+	}
+	for name := range old {
+		note(name, "removed")
 	}
 	slices.Sort(changes)
 	return changes
