@@ -60,6 +60,7 @@ func TestConfigSaysTheLineWhatIsWrongAndTheFix(t *testing.T) {
 		{"no certificate", "tls: {cert: /no/c.pem, key: /no/k.pem}\n" + good, "f.yaml:1: the certificate cannot be used: open /no/c.pem: no such file or directory; give a PEM certificate (chain) and its key"},
 		{"peers", "trusted_peers: [10.0.0.0/8, \"::1\", nobody]\n" + good, `f.yaml:1: trusted_peers has "nobody"; write a network such as 10.0.0.0/8, or an address`},
 		{"band header without peers", "band_header: X-Band\n" + good, "f.yaml:1: band_header is believed from trusted_peers only, and there are none; add them, or give each route its band"},
+		{"band header that is none", "trusted_peers: [10.0.0.0/8]\nband_header: 'X Band'\n" + good, `f.yaml:2: band_header "X Band" is not a header's name; use letters, digits and dashes`},
 		{"pool without workers", "pools:\n  p: {}\n" + good, "f.yaml:2: pool \"p\" has no workers; add 'workers: 4', the number of its actors that may be awake at once"},
 		{"pool name", "pools: {P: {workers: 1}}\n" + good, `f.yaml:1: pool "P" needs another name; use up to 63 of a-z, 0-9 and inner dashes`},
 		{"drain", "drain_timeout: 1s\n" + good, `f.yaml:1: warning: drain_timeout 1s is below the max_budget 5m of route "a.test": a stop may cut off its parked requests`},
@@ -116,12 +117,23 @@ func TestConfigRefusesRoutesThatCannotWork(t *testing.T) {
 		{"unknown actor", "{host: a.test, actor: a}", "{host: b.test, actor: aa}", `the route leads to actor "aa", which is not under actors; did you mean "a"?`},
 		{"two sources", "{host: a.test, actor: a}", `{host: "{actor}.x", actor: a}`, `route "{actor}.x": names the actor more than once: use one of actor, {actor} in host, {actor} as header value; correct it`},
 		{"path", "{host: a.test, actor: a}", "{path: x, actor: a}", `route "x": path "x" must begin with a slash; correct it`},
+		{"wildcard", "{host: a.test, actor: a}", "{host: '*.test', actor: a}", `route "*.test": host "*.test" has a '*', which stands for nothing: use {actor} for the label that names the actor, or leave host out; correct it`},
+		{"host with a port", "{host: a.test, actor: a}", "{host: 'b.test:8080', actor: a}", ""},
+		{"host with a bad port", "{host: a.test, actor: a}", "{host: 'b.test:80:80', actor: a}", `route "b.test:80:80": host "b.test:80:80" is neither a name nor an address; correct it`},
+		{"host with an address", "{host: a.test, actor: a}", "{host: '[::1]:8080', actor: a}", ""},
+		{"host with a path", "{host: a.test, actor: a}", "{host: b.test/x, actor: a}", `route "b.test/x": host "b.test/x" has more in it than a host: put the path under path, and leave out the rest; correct it`},
+		{"host with a space", "{host: a.test, actor: a}", "{host: b test, actor: a}", `route "b test": host "b test" has a space in it; correct it`},
+		{"host with an unknown placeholder", "{host: a.test, actor: a}", `{host: "{name}.test", actor: a}`, `route "{name}.test": host "{name}.test" has an unknown placeholder: only {actor} is known; correct it`},
+		{"value with an unknown placeholder", "{host: a.test, actor: a}", `{header: X-A, value: "{name}", actor: a}`, `route "[X-A: {name}]": value "{name}" is no placeholder: use {actor}; correct it`},
+		{"path with a query", "{host: a.test, actor: a}", "{path: '/x?y', actor: a}", `route "/x?y": path "/x?y" has a '?' in it: only the path counts, without query and fragment; correct it`},
+		{"header", "{host: a.test, actor: a}", "{header: 'X A:', actor: a}", `route "[X A:]": header "X A:" is not a header's name: use letters, digits and dashes; correct it`},
 		{"budget", "{host: a.test, actor: a}", "{host: b.test, actor: a, budget: 0s}", `route "b.test": budget must be above zero; correct it`},
 		{"max_budget", "{host: a.test, actor: a}", "{host: b.test, actor: a, max_budget: 1s}", "max_budget 1s is below the budget 30s; raise it, or lower budget"},
 		{"budget above the default maximum", "{host: a.test, actor: a}", "{host: b.test, actor: a, budget: 1h}", ""},
 		{"name", "{host: a.test, actor: a, name: x}", "{host: b.test, actor: a, name: x}", `the name "x" is already that of the route on line 3; use another`},
 		{"band", "{host: a.test, actor: a}", "{host: b.test, actor: a, band: -1}", `band "-1" is not allowed; write a whole number from 0 to 99`},
 		{"hidden by the same", "{host: a.test, actor: a}", "{host: A.test., actor: a}", "route 2 is never reached: every request that matches it matches the one on line 3 first; put it before that one"},
+		{"hidden by the same with a port", "{host: 'a.test:80', actor: a}", "{host: a.test, actor: a}", "route 2 is never reached: every request that matches it matches the one on line 3 first; put it before that one"},
 		{"hidden by everything", "{actor: a}", "{host: b.test, path: /x, actor: a}", "route 2 is never reached: every request that matches it matches the one on line 3 first; put it before that one"},
 		{"hidden by a pattern", `{host: "{actor}.test"}`, "{host: b.test, actor: a}", "route 2 is never reached: every request that matches it matches the one on line 3 first; put it before that one"},
 		{"not hidden by a pattern of one label", `{host: "{actor}.test"}`, "{host: b.c.test, actor: a}", ""},
@@ -140,6 +152,14 @@ func TestConfigRefusesRoutesThatCannotWork(t *testing.T) {
 				t.Errorf("parseConfig(%q) says\n%s\nwant\n%s", text, got, want)
 			}
 		})
+	}
+}
+
+func TestConfigWarnsOfATemplateThatAnEarlierOneHides(t *testing.T) {
+	text := "routes: [{host: '{actor}.test'}]\nactors:\n  p-*: {command: [sleep]}\n  p-*-x: {command: [sleep]}\n  '*-x': {command: [sleep]}\n  p-y: {command: [sleep]}\n"
+	want := `f.yaml:4: warning: actor "p-*-x" is never made: each name that matches it matches "p-*" on line 3 first; put it before that one`
+	if got := said(t, text); got != want {
+		t.Errorf("said\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -21,6 +21,9 @@ import (
 // {actor}.example.com can name it.
 var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
+// token is what a header may be called.
+var token = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
+
 // check adds to r what is wrong with values that are readable each by itself,
 // and to c.warnings what is allowed but probably not meant.
 func (c *config) check(r *reader) {
@@ -28,6 +31,9 @@ func (c *config) check(r *reader) {
 	c.checkTLS(r)
 	if c.BandHeader != "" && len(c.Trusted) == 0 {
 		r.add(c.root.at("band_header"), "band_header is believed from trusted_peers only, and there are none; add them, or give each route its band")
+	}
+	if c.BandHeader != "" && !token.MatchString(c.BandHeader) {
+		r.add(c.root.at("band_header"), "band_header %q is not a header's name; use letters, digits and dashes", c.BandHeader)
 	}
 	for _, p := range c.Pools {
 		if !label.MatchString(p.Name) {
@@ -41,6 +47,7 @@ func (c *config) check(r *reader) {
 		r.add(c.root.at("actors"), "there are no actors; add at least one with its command")
 	}
 	c.checkRoutes(r)
+	c.checkTemplates()
 	c.checkReach()
 	if len(r.list) == 0 {
 		c.checkPlane(r)
@@ -280,12 +287,8 @@ func (c *config) hidden(i int) (route, bool) {
 
 // covers reports whether every request that matches b also matches a.
 func covers(a, b router.Route) bool {
-	return coversHost(normalHost(a.Host), normalHost(b.Host)) && coversPath(a.Path, b.Path) && coversHeader(a, b)
+	return coversHost(router.NormalHost(a.Host), router.NormalHost(b.Host)) && coversPath(a.Path, b.Path) && coversHeader(a, b)
 }
-
-// normalHost is how far spellings of one host are told apart here. The
-// spellings that are not recognised only make a hidden route go unreported.
-func normalHost(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
 func coversHost(a, b string) bool {
 	if a == "" || a == b {
@@ -314,6 +317,21 @@ func coversHeader(a, b router.Route) bool {
 		return true
 	}
 	return strings.EqualFold(a.Header, b.Header) && (a.Value == "" || a.Value == "{actor}" || a.Value == b.Value)
+}
+
+// checkTemplates warns of templates whose every name an earlier one takes.
+func (c *config) checkTemplates() {
+	for i, a := range c.Actors {
+		before, after, ok := strings.Cut(a.Name, "*")
+		for _, earlier := range c.Actors[:i] {
+			prefix, suffix, template := strings.Cut(earlier.Name, "*")
+			if ok && template && a.Name != earlier.Name && strings.HasPrefix(before, prefix) && strings.HasSuffix(after, suffix) {
+				c.warnings.add(a.fields.line, "actor %q is never made: each name that matches it matches %q on line %d first; put it before that one",
+					a.Name, earlier.Name, earlier.fields.line)
+				break
+			}
+		}
+	}
 }
 
 // checkReach warns of limits that are too long to be ever reached, and of

@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // actorPlaceholder stands in a route's host or header value for the one label
@@ -52,7 +53,7 @@ func NewNames(routes []Route) (*Names, error) {
 		}
 		seen[route.Name] = true
 		r := ranked{Route: route, rank: i}
-		r.Host = normalHost(route.Host)
+		r.Host = NormalHost(route.Host)
 		r.prefix, r.suffix, r.actorInHost = strings.Cut(r.Host, actorPlaceholder)
 		if err := r.check(); err != nil {
 			return nil, fmt.Errorf("router: route %q: %w", route.Name, err)
@@ -80,6 +81,14 @@ func (r *ranked) check() error {
 		return fmt.Errorf("names the actor more than once: use one of actor, %s in host, %[1]s as header value", actorPlaceholder)
 	case r.actorInHost && strings.Contains(r.suffix, "{"):
 		return fmt.Errorf("host %q has more than one placeholder", r.Route.Host)
+	case hostProblem(r.Host) != "":
+		return fmt.Errorf("host %q %s", r.Route.Host, hostProblem(r.Host))
+	case strings.HasPrefix(r.Value, "{") && strings.HasSuffix(r.Value, "}") && r.Value != actorPlaceholder:
+		return fmt.Errorf("value %q is no placeholder: use %s", r.Value, actorPlaceholder)
+	case r.Header != "" && !isToken(r.Header):
+		return fmt.Errorf("header %q is not a header's name: use letters, digits and dashes", r.Header)
+	case strings.ContainsAny(r.Path, "?#"):
+		return fmt.Errorf("path %q has a %q in it: only the path counts, without query and fragment", r.Path, r.Path[strings.IndexAny(r.Path, "?#")])
 	case r.Value != "" && r.Header == "":
 		return fmt.Errorf("has a header value but no header name")
 	case r.Path != "" && !strings.HasPrefix(r.Path, "/"):
@@ -92,10 +101,35 @@ func (r *ranked) check() error {
 	return nil
 }
 
+// hostProblem returns what a normal host can never match, in words, or "".
+func hostProblem(host string) string {
+	plain := strings.Replace(host, actorPlaceholder, "x", 1)
+	switch {
+	case strings.Contains(plain, "*"):
+		return "has a '*', which stands for nothing: use " + actorPlaceholder + " for the label that names the actor, or leave host out"
+	case strings.ContainsAny(plain, "{}"):
+		return "has an unknown placeholder: only " + actorPlaceholder + " is known"
+	case strings.ContainsAny(plain, "/?#@"):
+		return "has more in it than a host: put the path under path, and leave out the rest"
+	case strings.ContainsFunc(plain, unicode.IsSpace):
+		return "has a space in it"
+	case strings.Contains(plain, ":") && net.ParseIP(plain) == nil:
+		return "is neither a name nor an address"
+	}
+	return ""
+}
+
+// isToken reports whether s can be a header's name.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return !strings.ContainsRune("!#$%&'*+-.^_`|~", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	})
+}
+
 // Match returns the first route that matches and the actor it names. path is
 // the raw path as the client sent it; header returns a header's first value.
 func (n *Names) Match(host, path string, header func(string) string) (route Route, actor string, ok bool) {
-	host = normalHost(host)
+	host = NormalHost(host)
 	exact, others := n.byHost[host], n.others
 	for len(exact) > 0 || len(others) > 0 {
 		var next *ranked
@@ -148,9 +182,9 @@ func hasPathPrefix(path, prefix string) bool {
 	return ok && (rest == "" || rest[0] == '/' || rest[0] == '?' || strings.HasSuffix(prefix, "/"))
 }
 
-// normalHost lowers case and drops port, brackets and trailing dot, so that
+// NormalHost lowers case and drops port, brackets and trailing dot, so that
 // all spellings of one host match one route.
-func normalHost(host string) string {
+func NormalHost(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
