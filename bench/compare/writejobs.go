@@ -42,10 +42,7 @@ func writeJobs(r *record) (s section) {
 		t.row(arm, v("queries per s"), share(r.value(jobCell, arm, "connections in use").mid), v("in progress"), v("took all p50 ms"), v("took all p95 ms"),
 			v("took all p99 ms"), ratioText(r.ratio(jobCell, arm, rival, "took all p99 ms")), v("overtook"))
 		kinds.row(arm, v("took short p50 ms"), v("took short p99 ms"), v("took long p50 ms"), v("took long p99 ms"), v("progress all p50 ms"))
-		row := chart.Row{Name: strings.TrimSuffix(arm, ", then pgxpool")}
-		if arm == bandsArm {
-			row.Name = "turnstile 1x, two bands"
-		}
+		row := chart.Row{Name: shortName(arm)}
 		for i, q := range took.Series {
 			row.Dots = append(row.Dots, dot(i, r.value(jobCell, arm, "took all "+q+" ms")))
 		}
@@ -74,6 +71,11 @@ func writeJobs(r *record) (s section) {
 	return s
 }
 
+// shortName is the name of an arm where there is little room.
+func shortName(arm string) string {
+	return strings.NewReplacer(", then pgxpool", "", "short jobs in the better band", "two bands", ", a pass per job", " per job").Replace(arm)
+}
+
 func writeDeadlines(r *record) (s section) {
 	s.plots = make(map[string]chart.Chart)
 	rival := semaphoreFirst().name
@@ -87,7 +89,7 @@ func writeDeadlines(r *record) (s section) {
 			v := func(m string) spread { return r.value(c.name, arm, m) }
 			t.row(arm, number(v("in time per s").mid), ratioText(r.ratio(c.name, arm, rival, "in time per s")), share(v("short in time share").mid),
 				share(v("long in time share").mid), share(v("useful").mid), number(v("took all p99 ms").mid))
-			plot.Rows = append(plot.Rows, chart.Row{Name: strings.TrimSuffix(arm, ", then pgxpool"), Dots: []chart.Dot{dot(0, v("short in time per s")), dot(1, v("long in time per s"))}})
+			plot.Rows = append(plot.Rows, chart.Row{Name: shortName(arm), Dots: []chart.Dot{dot(0, v("short in time per s")), dot(1, v("long in time per s"))}})
 			if strings.HasPrefix(arm, plainTurnstile) {
 				s.judge(r, c.name, arm, "jobs in time per s ("+arm+")", "in time per s", true, rival)
 				s.judge(r, c.name, arm, "useful connection time ("+arm+")", "useful", true, rival)
