@@ -147,7 +147,7 @@ func TestR55_ForwardedHeadersOfTrustedPeersAreKept(t *testing.T) {
 	f.proxy.SetTrust([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "x-band")
 	got := headers(t, f, 1, http.Header{
 		"X-Forwarded-For": {"1.1.1.1", "2.2.2.2"}, "X-Forwarded-Host": {"outer"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Port": {"1"},
-		"Forwarded": {"for=1.1.1.1"}, "X-Request-Id": {"chosen"}, "X-Band": {"-5"}, "Layover-Actor": {"b"},
+		"Forwarded": {"for=1.1.1.1"}, "X-Request-Id": {"chosen"}, "X-Band": {"7"}, "Layover-Actor": {"b"},
 	})
 	for name, want := range map[string]string{
 		"X-Forwarded-For": "1.1.1.1, 2.2.2.2, 127.0.0.1", "X-Forwarded-Host": "outer", "X-Forwarded-Proto": "https", "X-Forwarded-Port": "1",
@@ -157,8 +157,18 @@ func TestR55_ForwardedHeadersOfTrustedPeersAreKept(t *testing.T) {
 			t.Errorf("%s arrives as %q, want %q", name, value, want)
 		}
 	}
-	if rec := f.record(); rec.Band != -5 || rec.ID != "chosen" {
-		t.Errorf("record = %+v, want band -5 and the id chosen", rec)
+	if rec := f.record(); rec.Band != 7 || rec.ID != "chosen" {
+		t.Errorf("record = %+v, want band 7 and the id chosen", rec)
+	}
+}
+
+func TestABandOfATrustedPeerIsOneThatExists(t *testing.T) {
+	trust := newTrust([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "X-Band")
+	for value, want := range map[string]int{"7": 7, "0": 0, "99": 99, "-5": 0, "100": 99, "high": 3, "1.5": 3, "": 3, "99999999999999999999": 3} {
+		r := &http.Request{Header: http.Header{"X-Band": {value}}}
+		if got := trust.band(r, true, 3); got != want {
+			t.Errorf("band with X-Band %q = %d, want %d", value, got, want)
+		}
 	}
 }
 

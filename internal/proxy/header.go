@@ -53,13 +53,20 @@ func (t *trust) believes(remote string) bool {
 	return false
 }
 
-// band returns the band that a trusted peer chose for r, else the route's.
+// The bands that there are, for routes and peers alike.
+const (
+	firstBand = 0
+	lastBand  = 99
+)
+
+// band returns the band that a trusted peer chose for r, the nearest one if
+// there is none of that number, else the route's.
 func (t *trust) band(r *http.Request, trusted bool, ofRoute int) int {
 	if !trusted || t.bandHeader == "" {
 		return ofRoute
 	}
 	if band, err := strconv.Atoi(r.Header.Get(t.bandHeader)); err == nil {
-		return band
+		return min(max(band, firstBand), lastBand)
 	}
 	return ofRoute
 }
