@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -34,6 +33,7 @@ exits with 1, or prints, for each route, which limits a request meets and which 
 			if err != nil {
 				return err
 			}
+			c.warnings.print(cmd.ErrOrStderr())
 			_, err = io.WriteString(cmd.OutOrStdout(), plan(c))
 			return err
 		},
@@ -51,8 +51,7 @@ func named(flag string, args []string) string {
 	return flag
 }
 
-// loadOrSay loads the file and prints to w what is wrong with it, and its
-// warnings.
+// loadOrSay loads the file, or prints to w what is wrong with it.
 func loadOrSay(file string, w io.Writer) (*config, error) {
 	c, err := load(file)
 	if wrong, ok := errors.AsType[*problems](err); ok {
@@ -64,9 +63,6 @@ func loadOrSay(file string, w io.Writer) (*config, error) {
 	}
 	if err != nil {
 		return nil, err
-	}
-	if warnings := c.warnings.lines("warning: "); len(warnings) > 0 {
-		fmt.Fprintln(w, strings.Join(warnings, "\n"))
 	}
 	return c, nil
 }

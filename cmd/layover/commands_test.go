@@ -2,12 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
+	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -77,6 +82,41 @@ func TestAMissingFileIsSaidWithTheWayOut(t *testing.T) {
 	folder := t.TempDir()
 	if _, stderr, code := run(t, "serve", folder); code != 1 || stderr != "layover: read "+folder+": is a directory\n" {
 		t.Errorf("exit code %d, stderr %q, want no hint about a missing file", code, stderr)
+	}
+}
+
+func TestAJSONLogHasEverythingAfterTheFileWasRead(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	file := filepath.Join(t.TempDir(), "f.yaml")
+	text := fmt.Sprintf("log: {format: json}\nlisten: %s\nadmin: \"off\"\n%s", taken.Addr(), strings.Replace(good, "sleep", "no-such-program", 1))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stderr, code := run(t, "serve", file)
+	var levels []string
+	for line := range strings.Lines(stderr) {
+		var record struct{ Level string }
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Errorf("%q is no record: %v", line, err)
+		}
+		levels = append(levels, record.Level)
+	}
+	if code != 1 || strings.Join(levels, " ") != "WARN ERROR" {
+		t.Errorf("exit code %d, levels %q:\n%s", code, levels, stderr)
+	}
+}
+
+func TestDurationsInALogAreReadableInBothFormats(t *testing.T) {
+	for _, format := range []string{formatText, formatJSON} {
+		var b bytes.Buffer
+		newLog(&b, slog.LevelInfo, format).Info("x", "took", 200*time.Millisecond, "most", 5*time.Minute)
+		if !strings.Contains(b.String(), "200ms") || !strings.Contains(b.String(), "5m") || strings.Contains(b.String(), "5m0s") {
+			t.Errorf("%s: %s", format, &b)
+		}
 	}
 }
 

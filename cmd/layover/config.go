@@ -77,6 +77,12 @@ type actor struct {
 	StartTimeout, Grace, Idle, MinAwake, MaxHold time.Duration
 }
 
+// How a log is written.
+const (
+	formatText = "text"
+	formatJSON = "json"
+)
+
 const (
 	readyConnect = "connect"
 	readyNotify  = "notify"
@@ -215,7 +221,7 @@ func (c *config) readLog(r *reader, f fields) {
 	if err := c.LogLevel.UnmarshalText([]byte(level)); err != nil {
 		r.add(f.at("level"), "level: %v", err)
 	}
-	c.LogFormat = r.choice(f, "format", "text", "text", "json")
+	c.LogFormat = r.choice(f, "format", formatText, formatText, formatJSON)
 }
 
 func (c *config) readDefaults(r *reader, f fields) defaults {

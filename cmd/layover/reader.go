@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strconv"
@@ -44,6 +45,13 @@ func (p *problems) lines(prefix string) []string {
 		lines[i] = at + ": " + prefix + problem.text
 	}
 	return lines
+}
+
+// print writes all of them to w as warnings.
+func (p *problems) print(w io.Writer) {
+	for _, line := range p.lines("warning: ") {
+		fmt.Fprintln(w, line)
+	}
 }
 
 func (p *problems) add(line int, format string, args ...any) {

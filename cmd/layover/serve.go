@@ -39,7 +39,7 @@ the actors are stopped. A second signal stops it at once. In either case no proc
 }
 
 // serve runs the proxy that file describes until stop says to stop. It prints
-// to out where it listens, and logs to logs.
+// to out where it listens, and logs to logs, in JSON also what ends it.
 func serve(file string, out, logs io.Writer, reload, stop <-chan os.Signal) error {
 	c, err := loadOrSay(file, logs)
 	if err != nil {
@@ -47,7 +47,30 @@ func serve(file string, out, logs io.Writer, reload, stop <-chan os.Signal) erro
 	}
 	level := new(slog.LevelVar)
 	level.Set(c.LogLevel)
-	s, err := start(c, newLog(logs, level, c.LogFormat), level, nil)
+	log := newLog(logs, level, c.LogFormat)
+	sayWarnings(c, logs, log)
+	err = serveConfig(c, out, log, level, reload, stop)
+	if err != nil && c.LogFormat == formatJSON {
+		log.Error("layover ends", "err", err)
+		return errSaid
+	}
+	return err
+}
+
+// sayWarnings prints the warnings of a file to w, or logs them if the log is
+// for programs.
+func sayWarnings(c *config, w io.Writer, log *slog.Logger) {
+	if c.LogFormat != formatJSON {
+		c.warnings.print(w)
+		return
+	}
+	for _, line := range c.warnings.lines("") {
+		log.Warn(line)
+	}
+}
+
+func serveConfig(c *config, out io.Writer, log *slog.Logger, level *slog.LevelVar, reload, stop <-chan os.Signal) error {
+	s, err := start(c, log, level, nil)
 	if err != nil {
 		return err
 	}
@@ -58,8 +81,13 @@ func serve(file string, out, logs io.Writer, reload, stop <-chan os.Signal) erro
 }
 
 func newLog(w io.Writer, level slog.Leveler, format string) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level}
-	if format == "json" {
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration { // JSON would have nanoseconds
+			a.Value = slog.StringValue(short(a.Value.Duration()))
+		}
+		return a
+	}}
+	if format == formatJSON {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))

@@ -121,7 +121,7 @@ func TestASecondSignalStopsAtOnceAndLeavesNoProcess(t *testing.T) {
 	until(t, "the request to park", func() bool { return p.parked() == 1 })
 	p.signal(syscall.SIGTERM)
 	until(t, "it to say what it waits for", func() bool {
-		return p.logged("a second signal cuts them off", "parked=1 with_actors=0 at_most=5m0s")
+		return p.logged("a second signal cuts them off", "parked=1 with_actors=0 at_most=5m")
 	})
 	pause(t.Context(), sameStop)
 	p.signal(os.Interrupt)
