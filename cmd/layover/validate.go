@@ -161,6 +161,7 @@ func (c *config) checkActor(r *reader, a actor) {
 	} else {
 		c.checkProgram(a)
 	}
+	c.checkPlaceholders(a)
 	for _, text := range slices.Concat(a.Command, a.Env, []string{a.Cwd}) {
 		if !template && strings.Contains(text, "{match}") {
 			r.add(f.line, "{match} stands for what the * of the actor's name stands for, and %q has none; use {actor}", a.Name)
@@ -209,9 +210,40 @@ func (c *config) checkProgram(a actor) {
 			program = "./" + program
 		}
 	}
-	if _, err := exec.LookPath(program); err != nil {
+	_, err := exec.LookPath(program)
+	switch words := strings.Fields(program); {
+	case err == nil:
+	case len(a.Command) == 1 && len(words) > 1:
+		c.warnings.add(a.fields.at("command"), "actor %q: there is no program %q; write one item per argument: [%s]", a.Name, a.Command[0], strings.Join(words, ", "))
+	default:
 		c.warnings.add(a.fields.at("command"), "actor %q: the program %q cannot be run now; install it or correct the path", a.Name, a.Command[0])
 	}
+}
+
+// placeholder is what looks as if it were to be replaced, and is no variable of
+// a shell.
+var placeholder = regexp.MustCompile(`(?:^|[^$])(\{[a-z_]+\})`)
+
+// checkPlaceholders warns of placeholders that are not known, which the program
+// gets as they are. In an argument with spaces, which may be a script, they are
+// only looked for if they are nearly known.
+func (c *config) checkPlaceholders(a actor) {
+	find := func(setting, text string, known ...string) {
+		for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
+			fix := suggest(m[1], known)
+			if slices.Contains(known, m[1]) || strings.ContainsAny(text, " \t\n") && !strings.HasPrefix(fix, "did you mean") {
+				continue
+			}
+			c.warnings.add(a.fields.at(setting), "actor %q: %s in %s is not replaced by anything; %s", a.Name, m[1], setting, fix)
+		}
+	}
+	for _, text := range a.Command {
+		find("command", text, "{port}", "{actor}", "{match}") // {match} without a * is an error already
+	}
+	for _, text := range a.Env {
+		find("env", text, "{port}", "{actor}", "{match}")
+	}
+	find("cwd", a.Cwd, "{actor}", "{match}")
 }
 
 func checkUser(r *reader, a actor) {
