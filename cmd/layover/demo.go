@@ -18,7 +18,8 @@ import (
 )
 
 // The demo's world. The first actor is the one that is awake, the next two are
-// at the head of the line, the last is asked for with too little time.
+// at the head of the line, the last is asked for with too little time, and once
+// more when all is quiet.
 var demoActors = []string{"ams", "cdg", "dub", "fra", "hel", "ist", "lis", "mad", "osl", "prg", "vie", "zrh"}
 
 const (

@@ -166,6 +166,8 @@ func (d *demo) play(ctx context.Context) error {
 	d.client.wg.Wait()
 	d.watch.endOrder()
 	release()
+	d.screen.say("wakes zrh, now with time enough")
+	d.client.send(d.client.request(ctx, "after", "later", last, "/"), "after", last)
 	d.screen.say("all answered")
 	return d.until(ctx, "quiet", func() bool { return d.quiet() && d.facts.counted() })
 }
