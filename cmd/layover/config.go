@@ -75,6 +75,8 @@ type actor struct {
 	Ready    string // readyConnect, readyNotify, readySocket, or the path of an HTTP probe
 
 	StartTimeout, Grace, Idle, MinAwake, MaxHold time.Duration
+
+	Limit router.Limit
 }
 
 // How a log is written.
@@ -115,6 +117,7 @@ const (
 	defaultStartTimeout = 30 * time.Second
 	defaultGrace        = 10 * time.Second
 	defaultIdle         = 5 * time.Minute
+	waitingPerTurn      = 10 // max_waiting, for each of max_concurrent
 )
 
 var (
@@ -123,7 +126,7 @@ var (
 	timeFields    = []string{"start_timeout", "grace", "idle", "min_awake", "max_hold"}
 	defaultFields = slices.Concat([]string{"budget", "max_budget", "pool"}, timeFields)
 	poolFields    = []string{"workers", "head_start", "min_useful"}
-	actorFields   = slices.Concat([]string{"command", "cwd", "env", "user", "pool", "protocol", "ready"}, timeFields)
+	actorFields   = slices.Concat([]string{"command", "cwd", "env", "user", "pool", "protocol", "ready", "max_concurrent", "max_waiting"}, timeFields)
 	routeFields   = []string{"name", "host", "path", "header", "value", "actor", "band", "budget", "max_budget"}
 )
 
@@ -281,6 +284,8 @@ func (c *config) readActor(r *reader, e entry, d defaults) actor {
 		}
 	}
 	a.readTimes(r, f)
+	a.Limit.Concurrent = r.integer(f, "max_concurrent", 0, 100_000, 0)
+	a.Limit.Waiting = r.integer(f, "max_waiting", 0, 1_000_000, waitingPerTurn*a.Limit.Concurrent)
 	return a
 }
 

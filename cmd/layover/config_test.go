@@ -100,6 +100,8 @@ func TestConfigRefusesActorsThatCannotWork(t *testing.T) {
 		{"env value", "{command: [sleep], env: {A: [1]}}", "env A is a list; write one value"},
 		{"start_timeout", "{command: [sleep], start_timeout: 0s}", `start_timeout of actor "a" must be above 0; write how long its slowest good start takes`},
 		{"long start_timeout", "{command: [sleep], start_timeout: 1h}", `warning: actor "a" may start for 1h, but no request waits longer than 5m: a slow start is seen as still_waking, never as start_failed`},
+		{"max_waiting", "{command: [sleep], max_waiting: 1}", `actor "a" has max_waiting, but any number of requests may be with it; add max_concurrent, or delete max_waiting`},
+		{"max_concurrent", "{command: [sleep], max_concurrent: -1}", `max_concurrent "-1" is not allowed; write a whole number from 0 to 100000`},
 		{"max_hold", "{command: [sleep], min_awake: 2s, max_hold: 1s}", `min_awake 2s of actor "a" is longer than its max_hold 1s; make it shorter`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -69,8 +69,11 @@ type wait struct{ phase, most, end string }
 func waits(a actor, p pool, budget time.Duration) []wait {
 	rows := []wait{
 		{"awake", "no wait", "never parks, needs no spot in the lot"},
-		{"lot full", "no wait", "503 lot_full at once"},
 	}
+	if l := a.Limit; l.Concurrent > 0 {
+		rows = append(rows, wait{"no turn", "until " + short(budget), fmt.Sprintf("503 actor_busy; at once when it has %s and %d more wait", count(l.Concurrent, "request"), l.Waiting)})
+	}
+	rows = append(rows, wait{"lot full", "no wait", "503 lot_full at once"})
 	rows = append(rows, sleepWait(a, budget), lineWait(a, p, budget), startWait(a, budget))
 	return append(rows, wait{"with the actor", "until " + short(budget), "504 attempt_timeout unless its response header came; the body may take longer"})
 }

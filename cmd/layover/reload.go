@@ -42,6 +42,7 @@ func (s *server) apply(next *config) error {
 		return err
 	}
 	s.router.SetNames(names)
+	s.router.SetLimits(next.limits())
 	s.lot.Resize(next.Lot)
 	s.proxy.SetTrust(next.Trusted, next.BandHeader)
 	s.level.Set(next.LogLevel)
@@ -109,6 +110,16 @@ func (c *config) changes(next *config) (changes []string) {
 	}
 	if c.DrainDelay != next.DrainDelay || c.DrainTimeout != next.DrainTimeout {
 		note("drain times changed")
+	}
+	limits := make(map[string]router.Limit)
+	for _, a := range c.Actors {
+		limits[a.Name] = a.Limit
+	}
+	for _, a := range next.Actors {
+		if was, had := limits[a.Name]; had && was != a.Limit {
+			note("actor %q may have %d requests at once and %d in line (0 at once: any number), before %d and %d",
+				a.Name, a.Limit.Concurrent, a.Limit.Waiting, was.Concurrent, was.Waiting)
+		}
 	}
 	before := make(map[string]router.Route)
 	for _, rt := range c.Routes {

@@ -27,6 +27,8 @@ func TestChangesNamesEachSettingThatChanged(t *testing.T) {
 		{"trust", "trusted_peers: [10.0.0.0/8]\n" + routes, "trusted_peers or band_header changed"},
 		{"level", "log: {level: debug}\n" + routes, "log level is DEBUG, before INFO"},
 		{"drain", "drain_delay: 1s\n" + routes, "drain times changed"},
+		{"limit", strings.Replace(routes, "[sleep]", "[sleep], max_concurrent: 2", 1),
+			`actor "a" may have 2 requests at once and 20 in line (0 at once: any number), before 0 and 0`},
 		{"routes", "actors: {a: {command: [sleep]}}\nroutes: [{host: b.test, actor: a, band: 1}, {host: c.test, actor: a}]\n",
 			`route "b.test" changed; route "c.test" added; route "a.test" removed`},
 		{"order", "actors: {a: {command: [sleep]}}\nroutes: [{host: b.test, actor: a}, {host: a.test, actor: a}]\n", "the order of the routes changed"},
@@ -36,6 +38,19 @@ func TestChangesNamesEachSettingThatChanged(t *testing.T) {
 				t.Errorf("changes: %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+func TestTheLimitOfAnActorIsThatOfItsOwnEntryElseOfTheFirstTemplate(t *testing.T) {
+	limits := configOf(t, "actors:\n  m-*: {command: [s], max_concurrent: 1}\n  m-x: {command: [s]}\n  m-y: {command: [s], max_concurrent: 3, max_waiting: 0}\n"+
+		"  '*': {command: [s], max_concurrent: 2}\nroutes: [{host: \"{actor}.test\"}]\n").limits()
+	for name, want := range map[string]router.Limit{"m-a": {Concurrent: 1, Waiting: 10}, "m-x": {}, "m-y": {Concurrent: 3}, "o": {Concurrent: 2, Waiting: 20}} {
+		if got := limits(name); got != want {
+			t.Errorf("limits(%s) = %+v, want %+v", name, got, want)
+		}
+	}
+	if configOf(t, good).limits() != nil {
+		t.Error("limits without a limit are not nil: requests pay for them")
 	}
 }
 

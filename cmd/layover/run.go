@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -70,6 +72,7 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 	s.lot = parking.NewLot(c.Lot)
 	s.router = router.New(s.plane, s.lot, router.Options{Linger: c.Linger, Observe: s.observe})
 	s.router.SetNames(names)
+	s.router.SetLimits(c.limits())
 	s.proxy = proxy.New(s.router, proxy.Options{Trusted: c.Trusted, BandHeader: c.BandHeader, Log: log})
 	s.admin.SetRouter(s.router)
 	s.serve()
@@ -215,6 +218,31 @@ func (c *config) local() local.Config {
 		})
 	}
 	return out
+}
+
+// limits returns the function that finds an actor's limit, nil if none has one.
+func (c *config) limits() func(actor string) router.Limit {
+	if !slices.ContainsFunc(c.Actors, func(a actor) bool { return a.Limit.Concurrent > 0 }) {
+		return nil
+	}
+	exact := make(map[string]router.Limit)
+	var templates []actor
+	for _, a := range c.Actors {
+		if strings.Contains(a.Name, "*") {
+			templates = append(templates, a)
+		} else {
+			exact[a.Name] = a.Limit
+		}
+	}
+	return func(name string) router.Limit {
+		limit, ok := exact[name]
+		if !ok {
+			if i := slices.IndexFunc(templates, func(a actor) bool { return a.matches(name) }); i >= 0 {
+				limit = templates[i].Limit
+			}
+		}
+		return limit
+	}
 }
 
 func (c *config) routes() []router.Route {

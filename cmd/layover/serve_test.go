@@ -6,9 +6,11 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,6 +112,31 @@ func TestR73_ADrainLastsAsLongAsTheLongestBudgetUnlessToldOtherwise(t *testing.T
 	}
 	if got := configOf(t, "drain_timeout: 1m\n"+text).drainTimeout(); got != time.Minute {
 		t.Errorf("drainTimeout is %v, want 1m", got)
+	}
+}
+
+func TestAReloadPutsTheLimitOfAnActorIntoForce(t *testing.T) {
+	folder := t.TempDir()
+	p := serving(t, folder, byName+"actors:\n"+testActor("a", 0, ""))
+	first := p.served("a.test")
+	p.write(byName + "actors:\n" + strings.Replace(testActor("a", 0, ""), "{command", "{max_concurrent: 3, command", 1))
+	p.signal(syscall.SIGHUP)
+	until(t, "the reload", func() bool { return p.logged("may have 3 requests at once and 30 in line") })
+	if again := p.served("a.test"); again.pid != first.pid {
+		t.Errorf("process %d answers, before %d: a limit is no other program", again.pid, first.pid)
+	}
+	var status struct {
+		Actors []struct {
+			Limit int `json:"max_concurrent"`
+		} `json:"actors"`
+	}
+	resp, err := http.Get("http://" + p.admin + "/statusz.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&status); err != nil || len(status.Actors) != 1 || status.Actors[0].Limit != 3 {
+		t.Errorf("the status shows %+v, %v, want the limit", status, err)
 	}
 }
 

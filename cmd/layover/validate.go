@@ -177,6 +177,9 @@ func (c *config) checkActor(r *reader, a actor) {
 	if a.StartTimeout <= 0 {
 		r.add(f.at("start_timeout"), "start_timeout of actor %q must be above 0; write how long its slowest good start takes", a.Name)
 	}
+	if f.has("max_waiting") && a.Limit.Concurrent == 0 {
+		r.add(f.at("max_waiting"), "actor %q has max_waiting, but any number of requests may be with it; add max_concurrent, or delete max_waiting", a.Name)
+	}
 	if a.MaxHold > 0 && a.MinAwake > a.MaxHold {
 		r.add(f.at("min_awake"), "min_awake %s of actor %q is longer than its max_hold %s; make it shorter", short(a.MinAwake), a.Name, short(a.MaxHold))
 	}

@@ -139,6 +139,7 @@ func TestR75_R76_MetricsCountByClosedSetsOfLabels(t *testing.T) {
 		`layover_pool_workers{pool="scripted"} 2`,
 		`layover_pool_workers_used{pool="scripted"} 1`,
 		`layover_pool_waiting{pool="scripted"} 0`,
+		`layover_turns_waiting{pool="scripted"} 0`,
 		`layover_actors{pool="scripted",state="awake"} 1`,
 		`layover_actors{pool="scripted",state="asleep"} 1`,
 		`layover_actors{pool="scripted",state="failed"} 0`,

@@ -26,7 +26,7 @@ import (
 var bounds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 
 // The phases that may be a label. What others are called is shown as "other".
-var phases = []string{router.PhaseLine, router.PhaseWake, router.PhaseSleep, router.PhaseAttempt, router.PhaseRetry}
+var phases = []string{router.PhaseTurn, router.PhaseLine, router.PhaseWake, router.PhaseSleep, router.PhaseAttempt, router.PhaseRetry}
 
 // outcomeServed is the outcome of a request that the actor answered; all others
 // are reasons.
@@ -160,11 +160,11 @@ func phaseLabel(name string) []metric.RecordOption {
 
 // gauges are read from the router when the metrics are asked for.
 type gauges struct {
-	ready, build                       metric.Int64ObservableGauge
-	inUse                              metric.Int64ObservableGauge
-	capacity, longest                  metric.Float64ObservableGauge
-	rejected                           metric.Int64ObservableCounter
-	workers, used, waiting, actorState metric.Int64ObservableGauge
+	ready, build                              metric.Int64ObservableGauge
+	inUse                                     metric.Int64ObservableGauge
+	capacity, longest                         metric.Float64ObservableGauge
+	rejected                                  metric.Int64ObservableCounter
+	workers, used, waiting, turns, actorState metric.Int64ObservableGauge
 }
 
 func addGauges(meter metric.Meter, a *Admin) error {
@@ -182,6 +182,7 @@ func addGauges(meter metric.Meter, a *Admin) error {
 	g.workers = whole("layover_pool_workers", "Actors of the pool that may be awake at once.")
 	g.used = whole("layover_pool_workers_used", "Workers of the pool that actors hold now.")
 	g.waiting = whole("layover_pool_waiting", "Wake-ups in the pool's line.")
+	g.turns = whole("layover_turns_waiting", "Requests that wait for their turn with an actor of the pool.")
 	g.actorState = whole("layover_actors", "Actors of the pool by state.")
 	var err [3]error
 	g.capacity, err[0] = meter.Float64ObservableGauge("layover_lot_spots", metric.WithDescription("Parking spots in all; +Inf when unlimited."))
@@ -217,6 +218,7 @@ func (g *gauges) observe(o metric.Observer, a *Admin) {
 		o.ObserveInt64(g.workers, int64(pool.Workers), of)
 		o.ObserveInt64(g.used, int64(pool.Used), of)
 		o.ObserveInt64(g.waiting, int64(pool.Waiting), of)
+		o.ObserveInt64(g.turns, inLine(s.Plane.Actors, pool.Name), of)
 		for state, n := range byState(s.Plane.Actors, pool.Name) {
 			o.ObserveInt64(g.actorState, n, metric.WithAttributes(attribute.String("pool", pool.Name), attribute.String("state", string(state))))
 		}
@@ -233,6 +235,16 @@ func spots(capacity int) float64 {
 		return math.Inf(1)
 	}
 	return float64(capacity)
+}
+
+// inLine counts the requests that wait for their turn with a pool's actors.
+func inLine(actors []router.ActorSnapshot, pool string) (n int64) {
+	for _, a := range actors {
+		if a.Pool == pool {
+			n += int64(a.InLine)
+		}
+	}
+	return n
 }
 
 // byState counts a pool's actors; each state has a count, so that a series

@@ -111,7 +111,14 @@ func (p *plane) Resume(ctx context.Context, actor string, f *router.Flight) (rou
 	return a.target, nil
 }
 
-func (p *plane) Snapshot() router.PlaneSnapshot { return router.PlaneSnapshot{} }
+func (p *plane) Snapshot() (s router.PlaneSnapshot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range p.actors {
+		s.Actors = append(s.Actors, router.ActorSnapshot{Name: name})
+	}
+	return s
+}
 
 type fakeUse struct {
 	plane *plane

@@ -105,6 +105,7 @@ func (r *Router) lookAtPlane() PlaneSnapshot {
 // copies every actor's state.
 func (r *Router) Snapshot() Snapshot {
 	s := Snapshot{Lot: r.lot.Snapshot(), Plane: r.lookAtPlane()}
+	r.gates.show(s.Plane.Actors)
 	h := &r.history
 	h.mu.Lock()
 	defer h.mu.Unlock()

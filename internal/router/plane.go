@@ -22,8 +22,9 @@ const (
 	ProtocolH2C = "h2c" // HTTP/2 in the clear, with prior knowledge
 )
 
-// Phases of a wake-up, as the ledger and the status page name them.
+// Phases of a request's wait, as the ledger and the status page name them.
 const (
+	PhaseTurn    = "turn"    // waits for its turn with an actor that has as many requests as it may
 	PhaseLine    = "line"    // waits for a worker of the pool
 	PhaseWake    = "wake"    // the actor starts
 	PhaseSleep   = "sleep"   // waits for the end of the actor's going to sleep
@@ -93,7 +94,9 @@ type ActorSnapshot struct {
 	State     State         `json:"state"`
 	Since     time.Time     `json:"since,omitzero"` // when the state began
 	InFlight  int           `json:"in_flight"`
-	Wanted    int           `json:"wanted"` // requests that want it and are not with it yet
+	Wanted    int           `json:"wanted"`                   // requests that want it and are not with it yet
+	Limit     int           `json:"max_concurrent,omitempty"` // most requests at once; 0: no bound. Set by the router
+	InLine    int           `json:"in_line,omitempty"`        // requests that wait for their turn. Set by the router
 	LastUsed  time.Time     `json:"last_used,omitzero"`
 	Wakes     uint64        `json:"wakes"`
 	LastWake  time.Duration `json:"last_wake_ns,omitempty"` // zero: never awake

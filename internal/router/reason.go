@@ -20,6 +20,7 @@ const (
 	Forbidden        Reason = "forbidden"         // the plane refuses this caller
 	Unauthenticated  Reason = "unauthenticated"   // the plane does not know this caller
 	LotFull          Reason = "lot_full"          // it had to park, and there was no spot
+	ActorBusy        Reason = "actor_busy"        // the actor has as many requests as it may; no turn in time, or too many wait
 	NoWorker         Reason = "no_worker"         // the budget ended in the pool's line
 	StillWaking      Reason = "still_waking"      // the budget ended while the actor was starting
 	StartFailed      Reason = "start_failed"      // the wake-up failed
@@ -35,7 +36,7 @@ const (
 // Reasons lists every reason once.
 var Reasons = []Reason{
 	BadDeadline, DeadlinePast, NoRoute, UnknownActor, Forbidden, Unauthenticated,
-	LotFull, NoWorker, StillWaking, StartFailed, BackingOff, PlaneUnavailable,
+	LotFull, ActorBusy, NoWorker, StillWaking, StartFailed, BackingOff, PlaneUnavailable,
 	ActorUnreachable, ActorFailed, AttemptTimeout, ClientGone, Internal,
 }
 

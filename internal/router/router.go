@@ -49,6 +49,7 @@ type Router struct {
 	flights *parking.Flights[string, Target]
 	names   atomic.Pointer[Names]
 	crowds  crowds
+	gates   gates
 	wakes   wakeTimes
 	history history
 	observe func(Record)
@@ -77,7 +78,8 @@ func (r *Router) SetNames(n *Names) { r.names.Store(n) }
 type Ride struct {
 	Target Target
 	Wait
-	use Use
+	use  Use
+	turn *turn // nil: the actor has no limit
 }
 
 // Wait is what a request went through before its ride or its refusal.
@@ -90,7 +92,10 @@ type Wait struct {
 // Done ends the ride: the actor is no longer in use by this request. It is
 // called when the response is complete, for streams and tunnels when they are
 // closed. Calling it again is a no-op.
-func (ride *Ride) Done() { ride.use.Done() }
+func (ride *Ride) Done() {
+	ride.use.Done()
+	ride.turn.done()
+}
 
 // Wake says what a request had to do with its actor's waking.
 type Wake string
@@ -119,69 +124,82 @@ type Ask struct {
 // phases of the wait go, and its claim (band 0 from now if it has none). The
 // error is an *Error.
 func (r *Router) Route(ctx context.Context, ask Ask) (*Ride, error) {
-	use, ride, err := r.look(ctx, ask.Actor)
-	if use == nil {
+	ride, boarded, err := r.look(ctx, ask.Actor)
+	if boarded || err != nil {
 		return ride, err
 	}
-	return r.wake(ctx, ask, use)
+	return r.await(ctx, ask, ride)
 }
 
-// look returns what can be had without waiting: a ride or an error. With
-// neither, the use is that of an actor which must be woken.
-func (r *Router) look(ctx context.Context, actor string) (Use, *Ride, error) {
+// look returns what can be had without waiting: a ride that was boarded, or an
+// error, or a ride that needs a turn or a wake-up first.
+func (r *Router) look(ctx context.Context, actor string) (ride *Ride, boarded bool, err error) {
 	if over(ctx) != nil {
-		return nil, nil, r.ended(ctx, actor, DeadlinePast)
+		return nil, false, r.ended(ctx, actor, DeadlinePast)
 	}
 	use, err := r.plane.Want(actor)
 	if err != nil {
-		return nil, nil, explained(err, actor)
+		return nil, false, explained(err, actor)
 	}
-	if target, ok := use.Awake(); ok {
-		return nil, &Ride{Target: target, Wait: Wait{Wake: WakeNone}, use: use}, nil
+	turn, busy := r.gates.enter(ctx, actor)
+	if busy != nil {
+		use.Done()
+		return nil, false, busy
 	}
-	return use, nil, nil
+	ride = &Ride{use: use, turn: turn}
+	return ride, ride.board(), nil
 }
 
-// wake joins flights until one brings a target that is still good when this
-// caller takes it.
+// board takes the target of an actor that is awake, if it is the ride's turn.
+func (ride *Ride) board() (ok bool) {
+	if ride.turn.waits() {
+		return false
+	}
+	if ride.Target, ok = ride.use.Awake(); ok {
+		ride.Wake = WakeNone
+	}
+	return ok
+}
+
+// await waits for the ride's turn, then joins flights until one brings a target
+// that is still good when this caller takes it. So a request that waits for its
+// turn is in nobody's way, and who has a turn when the actor falls asleep wakes
+// it again, for those behind it too: they are in the crowd from the begin.
 //
 // Its frame and those above and below it decide whether the stack of a waiting
 // request doubles, and there can be ten thousand of them; so what comes before
 // and after the wait is in functions of its own (seen: 4 KiB a request).
-func (r *Router) wake(ctx context.Context, ask Ask, use Use) (*Ride, error) {
-	w := r.arrive(ctx, ask, use)
+func (r *Router) await(ctx context.Context, ask Ask, ride *Ride) (*Ride, error) {
+	w := r.arrive(ctx, ask, ride)
 	defer w.depart()
+	if over, err := w.takeTurn(); over {
+		return w.result(err)
+	}
 	for {
 		target, outcome, err := r.flights.Join(w.ctx, w.actor, w.fly)
 		if over, err := w.landed(target, outcome, err); over {
-			return w.ride, err
+			return w.result(err)
 		}
 	}
 }
 
 // waiting is a request on its way to a ride. It lives no longer than the call
-// of wake that made it, so it may hold a context.
+// of await that made it, so it may hold a context.
 type waiting struct {
-	router *Router
-	ctx    context.Context
-	actor  string
-	use    Use
-	ride   *Ride
-	crowd  *crowd
-	member member
-	stop   func() // Ask.OnWait's
-	wait   Wait
+	router  *Router
+	ctx     context.Context
+	actor   string
+	ride    *Ride
+	boarded bool
+	crowd   *crowd
+	member  member
+	stop    func() // Ask.OnWait's
 }
 
 //go:noinline
-func (r *Router) arrive(ctx context.Context, ask Ask, use Use) *waiting {
-	w := &waiting{router: r, ctx: ctx, actor: ask.Actor, use: use, wait: Wait{Wake: WakeJoined}}
-	claim, ok := turnstile.ClaimFrom(ctx)
-	if !ok {
-		w.ctx = turnstile.Begin(ctx, 0)
-		claim, _ = turnstile.ClaimFrom(w.ctx)
-	}
-	w.member.claim = claim
+func (r *Router) arrive(ctx context.Context, ask Ask, ride *Ride) *waiting {
+	w := &waiting{router: r, ctx: ctx, actor: ask.Actor, ride: ride}
+	w.member.claim = claimOf(ctx)
 	w.member.end, _ = ctx.Deadline()
 	w.crowd = r.crowds.enter(ask.Actor)
 	w.crowd.join(&w.member)
@@ -200,9 +218,28 @@ func (w *waiting) depart() {
 	}
 	w.crowd.remove(&w.member)
 	w.router.crowds.leave(w.actor, w.crowd)
-	if w.ride == nil {
-		w.use.Done()
+	if !w.boarded {
+		w.ride.Done()
 	}
+}
+
+// takeTurn waits for the ride's turn and boards it if the actor is awake then.
+// It reports whether the wait is over.
+//
+//go:noinline
+func (w *waiting) takeTurn() (bool, error) {
+	turn := w.ride.turn
+	if !turn.waits() {
+		return false, nil
+	}
+	end := budget.From(w.ctx).Phase(PhaseTurn)
+	ok := turn.wait(w.ctx)
+	end()
+	if !ok || over(w.ctx) != nil {
+		return true, turn.late(w.router.ended(w.ctx, w.actor, ActorBusy))
+	}
+	w.boarded = w.ride.board()
+	return w.boarded, nil
 }
 
 // landed takes the end of one flight in. It reports whether the wait is over.
@@ -212,25 +249,36 @@ func (w *waiting) landed(target Target, outcome *parking.Outcome, err error) (bo
 	for _, span := range outcome.Phases {
 		budget.From(w.ctx).Record(span.Name, span.From, span.To)
 	}
-	w.wait.Parked = w.wait.Parked || outcome.Parked
-	w.wait.ParkedFor += outcome.ParkedFor
-	if outcome.Leader {
-		w.wait.Wake = WakeTriggered
+	ride := w.ride
+	ride.Parked = ride.Parked || outcome.Parked
+	ride.ParkedFor += outcome.ParkedFor
+	switch {
+	case outcome.Leader:
+		ride.Wake = WakeTriggered
+	case ride.Wake == "":
+		ride.Wake = WakeJoined
 	}
 	switch {
 	case err != nil:
 		return true, w.refused(w.router.refused(w.ctx, w.actor, outcome, err))
 	case over(w.ctx) != nil: // it landed just before the end: too late to forward anything
 		return true, w.refused(w.router.ended(w.ctx, w.actor, StillWaking))
-	case w.use.Take(target):
-		w.ride = &Ride{Target: target, Wait: w.wait, use: w.use}
-		return true, nil
+	case ride.use.Take(target):
+		ride.Target, w.boarded = target, true
 	}
-	return false, nil
+	return w.boarded, nil
+}
+
+// result is what the caller gets.
+func (w *waiting) result(err error) (*Ride, error) {
+	if err != nil {
+		return nil, err
+	}
+	return w.ride, nil
 }
 
 func (w *waiting) refused(e *Error) error {
-	e.Wait = w.wait
+	e.Wait = w.ride.Wait
 	return e
 }
 
@@ -296,10 +344,20 @@ func (r *Router) ended(ctx context.Context, actor string, late Reason) *Error {
 		e.Detail = "no worker became free within the request's budget"
 	case StillWaking:
 		e.Detail = "the actor was still starting when the request's budget ended"
+	case ActorBusy:
+		e.Detail = "the request's budget ended while it waited for its turn with the actor"
 	case DeadlinePast:
 		e.Detail = "the request's deadline had passed before it was looked at"
 	}
 	return e
+}
+
+// claimOf returns the claim of ctx's request: band 0 from now if it has none.
+func claimOf(ctx context.Context) turnstile.Claim {
+	if claim, ok := turnstile.ClaimFrom(ctx); ok {
+		return claim
+	}
+	return turnstile.NewClaim(0)
 }
 
 // explained returns err as an *Error of its own that names actor: a flight's
