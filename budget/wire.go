@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,8 +50,8 @@ func ReadHeaders(h map[string][]string) (d time.Duration, ok bool, err error) {
 					return 0, false, fmt.Errorf("%w: %s: %s %s; send %s", ErrMalformed, f.canonical, excerpt(value), why, f.want)
 				}
 				if left <= 0 {
-					past = fmt.Errorf("%w: %s: %s was %v ago by this host's clock; "+
-						"if the hosts' clocks differ, send %s: 10s instead", ErrPast, f.canonical, excerpt(value), short(-left), timeoutHeader.canonical)
+					past = fmt.Errorf("%w: %s: %s was %s ago by this host's clock; "+
+						"if the hosts' clocks differ, send %s: 10s instead", ErrPast, f.canonical, excerpt(value), ago(-left), timeoutHeader.canonical)
 				}
 				d, ok = min(d, left), true
 			}
@@ -128,6 +129,9 @@ const (
 	isNoForm   = "is not in the form expected"
 )
 
+// timeoutForm tells a duration that is too long for time.ParseDuration from what is none.
+var timeoutForm = regexp.MustCompile(`^([0-9]+(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+$`)
+
 func parseTimeout(v string) (time.Duration, string) {
 	switch {
 	case v == "":
@@ -139,6 +143,8 @@ func parseTimeout(v string) (time.Duration, string) {
 	}
 	d, err := time.ParseDuration(v) // refuses what overflows
 	switch {
+	case err != nil && timeoutForm.MatchString(v):
+		return 0, isFar
 	case err != nil:
 		return 0, isNoForm
 	case d == 0:
@@ -257,6 +263,19 @@ func isLower(h map[string][]string) bool {
 		}
 	}
 	return false
+}
+
+// ago writes how long ago something was, as exactly as people want to know.
+func ago(d time.Duration) string {
+	for _, in := range [...]struct {
+		unit time.Duration
+		name string
+	}{{24 * time.Hour, "days"}, {time.Hour, "hours"}, {time.Minute, "minutes"}} {
+		if d >= 2*in.unit {
+			return fmt.Sprintf("%d %s", d/in.unit, in.name)
+		}
+	}
+	return short(d).String()
 }
 
 // excerpt quotes a value of foreign origin, at a length fit for an error.

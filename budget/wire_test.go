@@ -91,6 +91,28 @@ func TestB10MalformedHeadersAreRefused(t *testing.T) {
 	}
 }
 
+func TestB10WhatIsTooFarAwayIsSaidAlikeOfEachHeader(t *testing.T) {
+	for name, value := range map[string]string{
+		"Operation-Timeout": "9999999999h", "Operation-Deadline": "9999-12-31T23:59:59Z", "X-Envoy-Upstream-Rq-Timeout-Ms": "99999999999999999999",
+	} {
+		_, _, err := ReadHeaders(map[string][]string{name: {value}})
+		if err == nil || !strings.Contains(err.Error(), isFar) {
+			t.Errorf("ReadHeaders(%s: %s) = %v, want that it %s", name, value, err, isFar)
+		}
+	}
+}
+
+func TestAgoIsAsExactAsPeopleWantToKnow(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1234567 * time.Nanosecond: "1.235ms", 119 * time.Second: "1m59s", 2 * time.Minute: "2 minutes",
+		2*time.Hour - 1: "119 minutes", 47*time.Hour + 59*time.Minute: "47 hours", 876000 * time.Hour: "36500 days",
+	} {
+		if got := ago(d); got != want {
+			t.Errorf("ago(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
 // A56: the sender's clock may be the one that is wrong.
 func TestB10ADeadlineThatHasPassedIsSaidSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
