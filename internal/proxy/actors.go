@@ -141,9 +141,10 @@ func newTransport(dialer *net.Dialer, protocol string) *http.Transport {
 		DisableCompression:  true, // what the actor sends is what the client gets
 		MaxIdleConnsPerHost: maxIdlePerActor,
 		IdleConnTimeout:     actorIdleTimeout,
-		// The actor decides between 100 and a final answer, however long it
-		// takes: with a time-out here the body would be sent unasked.
-		ExpectContinueTimeout: 24 * time.Hour,
+		// So long the actor may decide between 100 and a final answer; then the
+		// body is asked for, because an actor may know nothing of Expect (RFC 9110
+		// tells clients not to wait for ever, and curl waits as long).
+		ExpectContinueTimeout: time.Second,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,13 @@ func (x *exchange) RoundTrip(out *http.Request) (*http.Response, error) {
 		x.sent.connected.Store(true)
 	}
 	trace.WroteHeaders = func() { x.sent.wrote.Store(true) }
+	if early := trace.Got1xxResponse; early != nil { // ReverseProxy passes it on
+		trust := x.trust
+		trace.Got1xxResponse = func(code int, h textproto.MIMEHeader) error {
+			trust.strip(http.Header(h))
+			return early(code, h)
+		}
+	}
 
 	for try := 0; ; try++ {
 		resp, again, refusal := x.attempt(out)

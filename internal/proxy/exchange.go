@@ -55,12 +55,13 @@ type exchange struct {
 	cancel  context.CancelCauseFunc // of client
 	timeout *time.Timer
 
-	unwatch func() // the client's connection is watched; nil: not
-	ride    *router.Ride
-	conns   *conns   // in use by the attempt
-	body    *inbound // nil: the request has none
-	sending *sending // body as the last attempt sees it
-	sent    progress
+	unwatch   func() // the client's connection is watched; nil: not
+	ride      *router.Ride
+	stopAbort func() bool // takes Shutdown's end off client and budget; nil: not on
+	conns     *conns      // in use by the attempt
+	body      *inbound    // nil: the request has none
+	sending   *sending    // body as the last attempt sees it
+	sent      progress
 
 	wait     router.Wait // of all rides, and of the refusal
 	recorded bool
@@ -113,6 +114,13 @@ func (x *exchange) admit() *router.Error {
 	}
 	x.client, x.cancel = context.WithCancelCause(r.Context())
 	x.budget, x.spend = budget.For(r.Context(), min(limit, x.route.MaxBudget))
+	if r.Context().Value(connKey{}) == nil { // not from our own server, whose base context ends it
+		cancel, spend := x.cancel, x.spend
+		x.stopAbort = context.AfterFunc(x.proxy.base, func() {
+			cancel(errShutdown)
+			spend()
+		})
+	}
 	x.budget = turnstile.Begin(x.budget, x.band)
 	return nil
 }
@@ -185,6 +193,7 @@ func (x *exchange) forward() {
 		// The response does not wait for the rest of the body: the actor may
 		// answer early. On HTTP/2 this is so anyway.
 		http.NewResponseController(x.w).EnableFullDuplex()
+		x.watchClient() // net/http does not see it leave while the actor does not read
 	}
 	// A timer of our own costs half of what context.AfterFunc on budget does.
 	cancel, limit := x.cancel, budget.From(x.budget)
@@ -220,8 +229,8 @@ func (x *exchange) failed(_ http.ResponseWriter, _ *http.Request, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	refusal, ok := errors.AsType[*router.Error](err)
-	if !ok { // ReverseProxy's own; it refuses malformed upgrades
-		refusal = router.Fail(router.Internal, "the request cannot be forwarded", err)
+	if !ok { // ReverseProxy's own, before an attempt: it refuses to ask for a protocol without a name
+		refusal = router.Fail(router.BadRequest, "the Upgrade header is not the name of a protocol", err)
 	}
 	x.refuse(refusal)
 }
@@ -311,6 +320,9 @@ func (x *exchange) end() {
 	x.alight()
 	if x.timeout != nil {
 		x.timeout.Stop()
+	}
+	if x.stopAbort != nil {
+		x.stopAbort()
 	}
 	if x.cancel != nil {
 		x.spend()

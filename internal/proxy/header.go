@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/hex"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -73,7 +74,22 @@ func (t *trust) band(r *http.Request, trusted bool, ofRoute int) int {
 
 // private reports whether a header must neither come in nor go out.
 func (t *trust) private(name string) bool {
+	name = dashed(name)
 	return strings.HasPrefix(name, privatePrefix) || t.bandHeader != "" && name == t.bandHeader
+}
+
+// dashed is name as CGI, WSGI and their like read it: to them "_" is "-", so
+// that a header with the one can pass for a header with the other.
+func dashed(name string) string {
+	if !strings.Contains(name, "_") {
+		return name
+	}
+	return textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}
+
+// reserved reports whether only the router or a trusted peer may set a header.
+func reserved(name string) bool {
+	return name == "Forwarded" || name == requestIDHeader || strings.HasPrefix(name, forwardedPrefix)
 }
 
 // strip deletes the private headers from h.
@@ -132,6 +148,12 @@ func (x *exchange) rewrite(pr *httputil.ProxyRequest) {
 	if path := rawPath(in); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
 		out.URL.Opaque = path // else the path is encoded anew; "//" would read as a host
 	}
+	for name := range out.Header {
+		if strings.Contains(name, "_") && reserved(dashed(name)) {
+			delete(out.Header, name)
+		}
+	}
+	delete(out.Header, "Proxy") // CGI programs would take it for their HTTP_PROXY
 	x.forwarded(out.Header)
 	out.Header[requestIDHeader] = []string{x.id}
 	for name := range out.Header {
@@ -198,6 +220,13 @@ func (x *exchange) forwarded(h http.Header) {
 // modifyResponse makes the response that the client gets.
 func (x *exchange) modifyResponse(resp *http.Response) error {
 	x.trust.strip(resp.Header)
+	x.trust.strip(resp.Trailer)
+	if _, typed := resp.Header["Content-Type"]; !typed {
+		x.w.Header()["Content-Type"] = nil // present, so that net/http guesses none: a guess can make a script of text
+	}
+	if resp.StatusCode != http.StatusSwitchingProtocols && (resp.ContentLength < 0 || resp.Trailer != nil) {
+		resp.Body = &privateTrailer{resp.Body, resp, x.trust}
+	}
 	const buffering = "X-Accel-Buffering"
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") && resp.Header.Get(buffering) == "" {
 		resp.Header.Set(buffering, "no") // an outer nginx would hold the events back
@@ -211,6 +240,20 @@ func (x *exchange) modifyResponse(resp *http.Response) error {
 		resp.Header.Set("Connection", "close") // the actor answered without waiting for the whole body
 	}
 	return nil
+}
+
+// privateTrailer strips a response's trailer, which is complete when the body
+// has been read and is passed on when it is closed.
+type privateTrailer struct {
+	io.ReadCloser
+	resp  *http.Response
+	trust *trust
+}
+
+func (b *privateTrailer) Close() error {
+	err := b.ReadCloser.Close()
+	b.trust.strip(b.resp.Trailer)
+	return err
 }
 
 func idempotent(method string) bool {

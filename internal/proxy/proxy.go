@@ -113,7 +113,8 @@ type Proxy struct {
 	watch    watch
 	inflight inflight
 
-	abort context.CancelCauseFunc // ends every request that came over a listener
+	base  context.Context         // ends with abort
+	abort context.CancelCauseFunc // ends every request
 }
 
 // errShutdown is the cause of the requests that outlived Shutdown's context.
@@ -128,7 +129,7 @@ func New(r *router.Router, o Options) *Proxy {
 	p.SetTrust(o.Trusted, o.BandHeader)
 
 	base, abort := context.WithCancelCause(context.Background())
-	p.abort = abort
+	p.base, p.abort = base, abort
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)

@@ -13,6 +13,7 @@ type Reason string
 
 // The reasons. Which status each becomes is decided in package answer.
 const (
+	BadRequest       Reason = "bad_request"       // something in the request cannot be passed on
 	BadDeadline      Reason = "bad_deadline"      // a deadline header that cannot be read
 	DeadlinePast     Reason = "deadline_past"     // the caller's deadline was over on arrival
 	NoRoute          Reason = "no_route"          // no route matches
@@ -35,7 +36,7 @@ const (
 
 // Reasons lists every reason once.
 var Reasons = []Reason{
-	BadDeadline, DeadlinePast, NoRoute, UnknownActor, Forbidden, Unauthenticated,
+	BadRequest, BadDeadline, DeadlinePast, NoRoute, UnknownActor, Forbidden, Unauthenticated,
 	LotFull, ActorBusy, NoWorker, StillWaking, StartFailed, BackingOff, PlaneUnavailable,
 	ActorUnreachable, ActorFailed, AttemptTimeout, ClientGone, Internal,
 }
