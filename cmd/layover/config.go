@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -181,7 +180,13 @@ func (c *config) read(r *reader, f fields) {
 	c.AdminPublic = r.boolean(f, "admin_public")
 	tls := r.fields(f.values["tls"], "tls", "cert", "key")
 	c.TLS = tlsFiles{Cert: r.text(tls, "cert", ""), Key: r.text(tls, "key", "")}
-	c.State = r.text(f, "state", defaultState(c.file))
+	c.State = r.text(f, "state", "")
+	if !f.has("state") {
+		c.State = defaultState(c.file)
+		if c.State == "" {
+			r.add(0, "there is no folder for state: set state to a folder that only this user can write")
+		}
+	}
 	c.Lot = parking.Unlimited
 	if r.text(f, "lot", "") != "unlimited" {
 		c.Lot = r.integer(f, "lot", 0, 1<<30, defaultLot)
@@ -205,18 +210,35 @@ func (c *config) read(r *reader, f fields) {
 
 // defaultState returns a folder that belongs to this file, so that routers with
 // different files do not meet, and one that is started again finds what the
-// last one left.
+// last one left; empty if this user has no place for it. Never one in a folder
+// that is shared, where a stranger could have made it first.
 func defaultState(file string) string {
+	base := stateBase()
+	if base == "" {
+		return ""
+	}
 	if absolute, err := filepath.Abs(file); err == nil {
 		file = absolute
 	}
 	name := fmt.Sprintf("%s-%x", strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), sha256.Sum256([]byte(file)))
-	name = name[:len(name)-56] // 8 digits tell files of one name apart
-	if home, err := os.UserHomeDir(); err == nil {
-		base := cmp.Or(os.Getenv("XDG_STATE_HOME"), filepath.Join(home, ".local", "state"))
-		return filepath.Join(base, "layover", name)
+	return filepath.Join(base, name[:len(name)-56]) // 8 digits tell files of one name apart
+}
+
+func stateBase() string {
+	given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // of a service manager, already the program's own
+	xdg := os.Getenv("XDG_STATE_HOME")
+	home := os.Getenv("HOME")
+	switch {
+	case filepath.IsAbs(given):
+		return given
+	case filepath.IsAbs(xdg):
+		return filepath.Join(xdg, "layover")
+	case filepath.IsAbs(home):
+		return filepath.Join(home, ".local", "state", "layover")
+	case os.Getuid() == 0:
+		return "/var/lib/layover"
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("layover-%d", os.Getuid()), name)
+	return ""
 }
 
 func (c *config) readLog(r *reader, f fields) {

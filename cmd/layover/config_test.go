@@ -322,3 +322,34 @@ func TestTheDocumentNamesEverySetting(t *testing.T) {
 		}
 	}
 }
+
+func TestTheStateFolderIsNeverInASharedOne(t *testing.T) {
+	for _, test := range []struct{ name, given, xdg, home, want string }{
+		{"a service manager's", "/var/lib/l:/var/lib/m", "/x", "/home/u", "/var/lib/l"},
+		{"XDG's", "", "/x", "", "/x/layover"},
+		{"a relative one counts for nothing", "s", "x", "/home/u", "/home/u/.local/state/layover"},
+		{"the home's", "", "", "/home/u", "/home/u/.local/state/layover"},
+		{"nobody's", "", "", "", map[bool]string{true: "/var/lib/layover", false: "."}[os.Getuid() == 0]},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("STATE_DIRECTORY", test.given)
+			t.Setenv("XDG_STATE_HOME", test.xdg)
+			t.Setenv("HOME", test.home)
+			if got := filepath.Dir(defaultState("/etc/layover.yaml")); got != test.want {
+				t.Errorf("the folder of the state is %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAFileWithoutAPlaceForItsStateIsRefused(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root has a place")
+	}
+	for _, name := range []string{"STATE_DIRECTORY", "XDG_STATE_HOME", "HOME"} {
+		t.Setenv(name, "")
+	}
+	if _, err := parseConfig("f.yaml", []byte(good)); err == nil || !strings.Contains(err.Error(), "set state to a folder") {
+		t.Errorf("parseConfig = %v, want an error about state", err)
+	}
+}

@@ -216,9 +216,19 @@ func acting(name, what string, env ...string) Actor {
 	}
 }
 
+// stateFolder is one that only this user can write, whatever the umask.
+func stateFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func mustPlane(t *testing.T, workers int, actors ...Actor) *Plane {
 	t.Helper()
-	p, err := New(Config{State: t.TempDir(), Pools: []Pool{{Name: "pool", Workers: workers}}, Actors: actors}, Options{})
+	p, err := New(Config{State: stateFolder(t), Pools: []Pool{{Name: "pool", Workers: workers}}, Actors: actors}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

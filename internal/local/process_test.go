@@ -439,7 +439,7 @@ func TestAnActorCanRunAsAnotherUser(t *testing.T) {
 }
 
 func TestG10_StopLeavesNoProcessAndNoFile(t *testing.T) {
-	state := t.TempDir()
+	state := stateFolder(t)
 	deaf := acting("deaf", "deaf server")
 	p, err := New(Config{
 		State: state, Pools: []Pool{{Name: "pool", Workers: 3}},
@@ -466,7 +466,7 @@ func TestG10_StopLeavesNoProcessAndNoFile(t *testing.T) {
 }
 
 func TestAStateFolderHasOneRouter(t *testing.T) {
-	state := t.TempDir()
+	state := stateFolder(t)
 	c := Config{State: state, Pools: []Pool{{Name: "pool", Workers: 1}}}
 	p, err := New(c, Options{})
 	if err != nil {
@@ -484,6 +484,62 @@ func TestAStateFolderHasOneRouter(t *testing.T) {
 		t.Fatalf("New after Stop: %v", err)
 	}
 	again.Stop(context.Background())
+}
+
+func TestAStateFolderThatOthersCanPrepareIsRefused(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const stranger = 65534
+	for _, test := range []struct {
+		name    string
+		prepare func(dir string) error
+		want    string // part of the error
+		root    bool   // only root can prepare it
+	}{
+		{"a folder that others can write", func(dir string) error { return os.Chmod(dir, 0o777) }, "can be written by others (mode 0777)", false},
+		{"a folder of the group", func(dir string) error { return os.Chmod(dir, 0o770) }, "can be written by others (mode 0770)", false},
+		{"a lock that leads elsewhere", func(dir string) error { return os.Symlink(secret, filepath.Join(dir, "lock")) }, "state folder", false},
+		{"a stranger's folder", func(dir string) error { return os.Chown(dir, stranger, -1) }, "belongs to user 65534", true},
+		{"a stranger's link", func(dir string) error {
+			own := dir + "-own"
+			return errors.Join(os.Rename(dir, own), os.Symlink(own, dir), os.Lchown(dir, stranger, -1))
+		}, "is a link that belongs to user 65534", true},
+		{"a file", func(dir string) error { return errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)) }, "not a directory", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.root && os.Geteuid() != 0 {
+				t.Skip("only root can prepare this")
+			}
+			dir := filepath.Join(t.TempDir(), "state")
+			if err := errors.Join(os.Mkdir(dir, 0o700), test.prepare(dir)); err != nil {
+				t.Fatal(err)
+			}
+			p, err := New(Config{State: dir, Pools: []Pool{{Name: "pool", Workers: 1}}}, Options{})
+			if err == nil {
+				p.Stop(context.Background())
+			}
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("New = %v, want an error that says %q", err, test.want)
+			}
+			if text, _ := os.ReadFile(secret); string(text) != "secret" {
+				t.Errorf("a file elsewhere is now %q", text)
+			}
+		})
+	}
+}
+
+func TestAStateFolderMayBeAnOwnLink(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(stateFolder(t), link); err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(Config{State: link, Pools: []Pool{{Name: "pool", Workers: 1}}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Stop(context.Background())
 }
 
 // killedRouter runs a router in state with three actors awake, kills it and
@@ -535,7 +591,7 @@ func killedRouter(t *testing.T, state string) (pids map[string]int) {
 }
 
 func TestR57_WhatAKilledRouterLeftIsEndedByTheNextOneOfItsFolderAndByNoOther(t *testing.T) {
-	state := t.TempDir()
+	state := stateFolder(t)
 	pids := killedRouter(t, state)
 	eventually(t, "an actor that does not refuse ends with its router", func() bool { return !there(pids["meek"]) })
 	other := mustPlane(t, 1, acting("a", "server"))
@@ -568,7 +624,7 @@ func TestR57_WhatAKilledRouterLeftIsEndedByTheNextOneOfItsFolderAndByNoOther(t *
 }
 
 func TestLeftoversAreKnownByTheirStartNotByTheirNumber(t *testing.T) {
-	state := t.TempDir()
+	state := stateFolder(t)
 	cmd := exec.Command("/bin/sleep", "1000") // what has the number now
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

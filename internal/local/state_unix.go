@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -19,6 +19,7 @@ import (
 // folder and says who that is; actor-NAME.json says what runs for an actor.
 type folder struct {
 	dir     string
+	root    *os.Root // dir, as it was checked: whatever its path leads to later
 	lock    *os.File
 	private bool // made for this plane alone
 }
@@ -46,11 +47,64 @@ func openFolder(dir, run string, log *slog.Logger) (*folder, error) {
 	} else {
 		err = os.MkdirAll(dir, 0o700)
 	}
+	if err == nil {
+		f.root, err = openOwn(f.dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("local: state folder: %w", err)
 	}
-	if f.lock, err = os.OpenFile(filepath.Join(f.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
-		return nil, fmt.Errorf("local: state folder: %w", err)
+	if err := f.take(run, log); err != nil {
+		f.root.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// openOwn opens a folder that only this process's user can have prepared. What
+// is in it decides which processes are killed, and with root's rights which
+// files are written.
+func openOwn(dir string) (*os.Root, error) {
+	link, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	info, err := root.Stat(".")
+	if err == nil {
+		err = ours(dir, link, info)
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
+}
+
+// ours returns why dir is not to be trusted. A link to it is, if it is this
+// user's or root's: a service manager makes such links.
+func ours(dir string, link, info fs.FileInfo) error {
+	const fix = "name another folder, or remove this one"
+	const othersWrite = 0o022
+	switch me := os.Geteuid(); {
+	case link.Mode()&fs.ModeSymlink != 0 && ownerOf(link) != me && ownerOf(link) != 0:
+		return fmt.Errorf("%s is a link that belongs to user %d: %s", dir, ownerOf(link), fix)
+	case ownerOf(info) != me:
+		return fmt.Errorf("%s belongs to user %d, not to user %d, who runs the router: %s", dir, ownerOf(info), me, fix)
+	case info.Mode().Perm()&othersWrite != 0:
+		return fmt.Errorf("%s can be written by others (mode %#o): %s, or run chmod go-w", dir, info.Mode().Perm(), fix)
+	}
+	return nil
+}
+
+func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+// take locks the folder for run and ends what is left in it.
+func (f *folder) take(run string, log *slog.Logger) (err error) {
+	if f.lock, err = f.root.OpenFile("lock", os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return fmt.Errorf("local: state folder: %w", err)
 	}
 	text, _ := io.ReadAll(f.lock)
 	var before owner
@@ -58,20 +112,20 @@ func openFolder(dir, run string, log *slog.Logger) (*folder, error) {
 	if err := syscall.Flock(int(f.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.lock.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("local: state folder %s is in use by process %d: stop it, or give each router a folder of its own", f.dir, before.PID)
+			return fmt.Errorf("local: state folder %s is in use by process %d: stop it, or give each router a folder of its own", f.dir, before.PID)
 		}
-		return nil, fmt.Errorf("local: state folder: lock: %w", err)
+		return fmt.Errorf("local: state folder: lock: %w", err)
 	}
 	if err := f.own(append(before.Runs, run)); err != nil {
 		f.lock.Close()
-		return nil, fmt.Errorf("local: state folder: %w", err)
+		return fmt.Errorf("local: state folder: %w", err)
 	}
 	f.endLeftovers(before.Runs, log)
 	if err := f.own([]string{run}); err != nil {
 		f.lock.Close()
-		return nil, fmt.Errorf("local: state folder: %w", err)
+		return fmt.Errorf("local: state folder: %w", err)
 	}
-	return f, nil
+	return nil
 }
 
 func (f *folder) own(runs []string) error {
@@ -88,6 +142,7 @@ func (f *folder) own(runs []string) error {
 
 // close gives the folder up.
 func (f *folder) close() error {
+	defer f.root.Close()
 	if f.private {
 		os.RemoveAll(f.dir)
 	} else if err := f.own(nil); err != nil {
@@ -99,17 +154,17 @@ func (f *folder) close() error {
 
 // write notes what runs for pr's actor and returns the file's name.
 func (f *folder) write(pr *process) (string, error) {
-	name := filepath.Join(f.dir, "actor-"+pr.job.Name+".json")
+	name := "actor-" + pr.job.Name + ".json"
 	text, err := json.Marshal(record{PID: pr.pid(), Identity: identity(pr.pid()), Marker: pr.marker})
 	if err != nil {
 		return "", err
 	}
-	return name, os.WriteFile(name, text, 0o600)
+	return name, f.root.WriteFile(name, text, 0o600)
 }
 
 func (f *folder) remove(name string) {
 	if name != "" {
-		os.Remove(name)
+		f.root.Remove(name)
 	}
 }
 
@@ -122,11 +177,11 @@ const (
 
 // endLeftovers ends the processes of runs that are over.
 func (f *folder) endLeftovers(runs []string, log *slog.Logger) {
-	files, _ := filepath.Glob(filepath.Join(f.dir, "actor-*.json"))
+	files, _ := fs.Glob(f.root.FS(), "actor-*.json")
 	var records []record
 	for _, name := range files {
 		var r record
-		text, err := os.ReadFile(name)
+		text, err := f.root.ReadFile(name)
 		if err == nil && json.Unmarshal(text, &r) == nil && r.PID > 1 {
 			records = append(records, r)
 		}
@@ -162,6 +217,6 @@ func (f *folder) endLeftovers(runs []string, log *slog.Logger) {
 		pause(context.Background(), time.Since(began))
 	}
 	for _, name := range files {
-		os.Remove(name)
+		f.root.Remove(name)
 	}
 }
