@@ -64,6 +64,7 @@ func New(plane Plane, lot *parking.Lot, o Options) *Router {
 		flights: parking.NewFlights[string, Target](lot, parking.Options{Linger: o.Linger}),
 		observe: o.Observe,
 	}
+	r.wakes.linger = o.Linger
 	r.names.Store(&Names{})
 	return r
 }

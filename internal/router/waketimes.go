@@ -13,9 +13,15 @@ const (
 	rememberedWakes  = 16
 )
 
+// shortestLinger is the linger within which a client can come back at all, at a
+// second's precision.
+const shortestLinger = 2 * time.Second
+
 // wakeTimes knows the wake-ups under way and what the last ones took, to tell
 // a refused request when a retry makes sense.
 type wakeTimes struct {
+	linger time.Duration // how long a flight in line outlives its last caller
+
 	mu      sync.Mutex
 	flying  map[string]*wakeClock
 	byActor map[string]*recent
@@ -129,7 +135,11 @@ func (t *wakeTimes) expect(actor string) time.Duration {
 	switch c.phase {
 	case PhaseLine:
 		line, _ := t.line.median()
-		return max(line-time.Since(c.since), 0) + wake
+		left := max(line-time.Since(c.since), 0) + wake
+		if t.linger >= shortestLinger { // who comes back before the flight is given up keeps his age
+			left = min(left, t.linger*4/5) // the answer adds up to a fifth
+		}
+		return left
 	case PhaseWake:
 		return max(wake-time.Since(c.since), 0)
 	}

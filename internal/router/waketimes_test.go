@@ -49,6 +49,23 @@ func TestARetryIsExpectedToMakeSenseWhenTheWakeUpUnderWayEnds(t *testing.T) {
 	})
 }
 
+func TestWhoIsToldToComeBackCanDoSoBeforeTheFlightIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		times := wakeTimes{linger: 5 * time.Second}
+		times.fly("a", 0, 20*time.Second)
+		c := times.begin("a")
+		end := c.begin(PhaseLine)
+		if got := times.expect("a"); got != 4*time.Second {
+			t.Errorf("in line: expect = %v, want 4s of a linger of 5s", got)
+		}
+		end()
+		c.begin(PhaseWake)
+		if got := times.expect("a"); got != 20*time.Second {
+			t.Errorf("waking, which nobody ends: expect = %v, want 20s", got)
+		}
+	})
+}
+
 func TestAFloodOfActorsDoesNotGrowWhatIsRememberedOfTheirWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var times wakeTimes
