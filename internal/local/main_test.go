@@ -108,6 +108,14 @@ func act(what string) {
 			tell("STATUS=warm\nREADY=1\n")
 		}()
 		serve(l)
+	case "chatty": // says 600 times how it is, and then answers
+		l := listen(port)
+		tell("READY=1")
+		http.Serve(l, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+			for range 600 {
+				tell("STATUS=busy")
+			}
+		}))
 	case "heir": // serves the socket that it was given
 		if os.Getenv("LISTEN_FDS") != "1" || os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 			fmt.Println("LISTEN_FDS", os.Getenv("LISTEN_FDS"), "LISTEN_PID", os.Getenv("LISTEN_PID"), "pid", os.Getpid())

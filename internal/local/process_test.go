@@ -309,6 +309,27 @@ func TestReadinessIsTheNotificationWhereThereIsOne(t *testing.T) {
 	(<-rides).Done()
 }
 
+func TestAnActorMayNotifyAsOftenAsItLikes(t *testing.T) {
+	a := acting("a", "chatty")
+	a.Ready.Kind = ReadyNotify
+	p := mustPlane(t, 1, a)
+	ride := mustRoute(t, p, "a")
+	defer ride.Done()
+	answered := make(chan error, 1)
+	go func() { // Stop, in the cleanup, ends it at latest
+		_, err := get(ride.Target, "/")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("the actor hangs in its messages")
+	}
+}
+
 func TestR61_ASocketCanBeHandedDown(t *testing.T) {
 	a := acting("a", "heir")
 	a.Ready.Kind = ReadySocket

@@ -211,8 +211,24 @@ func (pr *process) notified(ctx context.Context) error {
 		}
 		for line := range bytes.Lines(buf[:n]) {
 			if string(bytes.TrimSpace(line)) == "READY=1" {
+				go drainNotify(conn) // signs.close ends it
 				return nil
 			}
+		}
+	}
+}
+
+// drainNotify reads what a program tells after it is ready: a full socket would
+// hold it up in its next message.
+func drainNotify(conn *net.UnixConn) {
+	buf := make([]byte, 4096)
+	for {
+		_, err := conn.Read(buf)
+		if errors.Is(err, os.ErrDeadlineExceeded) { // of the wait for READY=1, at the same moment
+			err = conn.SetReadDeadline(time.Time{})
+		}
+		if err != nil {
+			return
 		}
 	}
 }
