@@ -49,7 +49,14 @@ up to be tried until Ctrl-C; with --once it ends at once, with 0 only if everyth
 // errClaim ends a demo that measured something else than it claims.
 var errClaim = errors.New("demo: not everything held")
 
+// demoFiles is how many open files a demo needs: three for each of its requests
+// that wait or are refused at once, a few for each actor, and some in reserve.
+const demoFiles = 256
+
 func runDemo(ctx context.Context, out io.Writer, once bool) error {
+	if limit, ok := openFiles(); ok && limit < demoFiles {
+		return fmt.Errorf("demo: it needs %d open files and may have %d; allow more: ulimit -n %[1]d", demoFiles, limit)
+	}
 	d, err := newDemo(out)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,10 +49,16 @@ func execute(ctx context.Context, args []string) int {
 	case !understood:
 		fmt.Fprintf(os.Stderr, "layover: %s; see '%s --help'\n", strings.TrimSpace(err.Error()), cmd.CommandPath())
 	case !errors.Is(err, errSaid):
-		fmt.Fprintln(os.Stderr, "layover:", err)
+		fmt.Fprintln(os.Stderr, "layover:", plain(err))
 	}
 	return 1
 }
+
+// packageName is how errors begin that say which package they come from.
+var packageName = regexp.MustCompile(`(?m)(^|: )(?:router|local|proxy|parking|turnstile|budget): `)
+
+// plain is err as people read it who do not know the packages.
+func plain(err error) string { return packageName.ReplaceAllString(err.Error(), "$1") }
 
 // errSaid ends a command that has already said what is wrong.
 var errSaid = errors.New("said")

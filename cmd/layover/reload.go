@@ -22,7 +22,7 @@ func (s *server) reload() {
 		err = s.apply(next)
 	}
 	if err != nil {
-		s.log.Error("reload: the configuration in force stays", "err", fmt.Sprintf("%.200s", err))
+		s.log.Error("reload: the configuration in force stays", "err", fmt.Sprintf("%.200s", plain(err)))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -66,7 +67,11 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
-	if s.plane, err = local.New(c.local(), local.Options{Log: log}); err != nil {
+	s.plane, err = local.New(c.local(), local.Options{Log: log})
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, fmt.Errorf("%w; make it writable for this user, or set another folder as state", err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s.lot = parking.NewLot(c.Lot)
@@ -85,13 +90,20 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 // process hold: a parked request needs a connection, and another one when its
 // actor is awake. Go has raised the limit as far as it can.
 func (s *server) warnOfDescriptors() {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || s.config.Lot == parking.Unlimited {
+	limit, ok := openFiles()
+	if !ok || s.config.Lot == parking.Unlimited {
 		return
 	}
-	if need := 2*uint64(s.config.Lot) + 100; uint64(limit.Cur) < need {
-		s.log.Warn("the lot is larger than the limit of open files allows; raise it (ulimit -n, LimitNOFILE=)", "lot", s.config.Lot, "need", need, "limit", limit.Cur)
+	if need := 2*uint64(s.config.Lot) + 100; limit < need {
+		s.log.Warn("the lot is larger than the limit of open files allows; raise it (ulimit -n, LimitNOFILE=)", "lot", s.config.Lot, "need", need, "limit", limit)
 	}
+}
+
+// openFiles returns how many files the system lets this process have open.
+func openFiles() (limit uint64, ok bool) {
+	var rlimit syscall.Rlimit
+	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &rlimit)
+	return uint64(rlimit.Cur), err == nil
 }
 
 // close undoes a start that failed half-way.
@@ -135,6 +147,12 @@ func listen(setting, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%s: another program listens on %s; stop it or set another %[1]s address", setting, addr)
+	}
+	if errors.Is(err, syscall.EACCES) {
+		return nil, fmt.Errorf("%s: this user may not listen on %s; use a port from 1024 up, or run as root or with CAP_NET_BIND_SERVICE", setting, addr)
+	}
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return nil, fmt.Errorf("%s: %s is not an address of this machine; correct it, or use 127.0.0.1 or [::] for all", setting, addr)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", setting, err)

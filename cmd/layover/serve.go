@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -82,8 +83,11 @@ func serveConfig(c *config, out io.Writer, log *slog.Logger, level *slog.LevelVa
 
 func newLog(w io.Writer, level slog.Leveler, format string) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindDuration { // JSON would have nanoseconds
-			a.Value = slog.StringValue(short(a.Value.Duration()))
+		switch v := a.Value.Any().(type) {
+		case time.Duration: // JSON would have nanoseconds
+			a.Value = slog.StringValue(short(v))
+		case error:
+			a.Value = slog.StringValue(plain(v))
 		}
 		return a
 	}}

@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -316,6 +317,30 @@ func TestAnAddressInUseIsSaidClearly(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	p.exit()
+}
+
+func TestAStartThatFailsSaysTheFix(t *testing.T) {
+	folder := t.TempDir()
+	file := filepath.Join(folder, "f.yaml")
+	for text, want := range map[string]string{
+		"state: " + file + "/state\nlisten: 127.0.0.1:0\n": "layover: state folder: mkdir " + file + ": not a directory; make it writable for this user, or set another folder as state\n",
+		"listen: 192.0.2.1:80\n":                           "layover: listen: 192.0.2.1:80 is not an address of this machine; correct it, or use 127.0.0.1 or [::] for all\n",
+	} {
+		if err := os.WriteFile(file, []byte("admin: \"off\"\n"+byName+text+"actors: {a: {command: [sleep]}}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, stderr, code := run(t, "serve", file); code != 1 || stderr != want {
+			t.Errorf("exit code %d, stderr %q, want %q", code, stderr, want)
+		}
+	}
+}
+
+func TestPlainTakesPackageNamesAway(t *testing.T) {
+	err := errors.New("local: actor \"a\": no such user\nrouter: no_worker: too late: budget: 1s spent: local: x")
+	want := "actor \"a\": no such user\nno_worker: too late: 1s spent: x"
+	if got := plain(err); got != want {
+		t.Errorf("plain = %q, want %q", got, want)
+	}
 }
 
 // certify writes a certificate for a.test with that serial number.

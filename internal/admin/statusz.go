@@ -160,7 +160,7 @@ func poolOf(p router.PoolSnapshot) pool {
 
 func requestOf(rec router.Record) request {
 	out := request{ID: rec.ID, At: rec.At, Method: rec.Method, Route: rec.Route, Actor: rec.Actor, Band: rec.Band, Wake: rec.Wake,
-		Parked: rec.Parked, Waited: rec.ParkedFor, Reason: rec.Reason, Status: rec.Status, Took: rec.Took, Detail: rec.Detail, Ledger: []phase{}}
+		Parked: rec.Parked, Waited: rec.ParkedFor, Reason: rec.Reason, Status: rec.Status, Took: rec.Took, Detail: strings.TrimPrefix(rec.Detail, "router: "), Ledger: []phase{}}
 	ledger := rec.Budget.Ledger()
 	offset := time.Duration(0)
 	if !ledger.Start.IsZero() {

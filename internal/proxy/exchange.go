@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -106,9 +107,9 @@ func (x *exchange) admit() *router.Error {
 	limit, given, err := budget.ReadHeaders(r.Header)
 	switch {
 	case errors.Is(err, budget.ErrPast):
-		return router.Fail(router.DeadlinePast, err.Error(), nil)
+		return router.Fail(router.DeadlinePast, strings.TrimPrefix(err.Error(), "budget: "), nil)
 	case err != nil:
-		return router.Fail(router.BadDeadline, err.Error(), nil)
+		return router.Fail(router.BadDeadline, strings.TrimPrefix(err.Error(), "budget: "), nil)
 	case !given:
 		limit = x.route.Budget
 	}
