@@ -239,3 +239,38 @@ func goAwayAfterRequest(c net.Conn, seen chan<- struct{}) {
 		}
 	}
 }
+
+func TestR26_ALateAnswerNeverReachesTheNextCaller(t *testing.T) {
+	f := newFixture(t, setup{})
+	first := make(chan struct{})
+	f.actorH1("a", true, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/late" {
+			<-first // long after its caller was told 504
+		}
+		io.WriteString(w, r.URL.Path)
+	})
+	late := f.request("GET", "a", "/late", nil)
+	late.Header.Set("Operation-Timeout", "50ms")
+	if r := get(t, do(f.client(1), late)); r.resp.StatusCode != http.StatusGatewayTimeout {
+		t.Fatalf("status %d, want 504", r.resp.StatusCode)
+	}
+	close(first)
+	for range 20 {
+		if r := get(t, do(f.client(1), f.request("GET", "a", "/next", nil))); r.body != "/next" {
+			t.Fatalf("the next caller got %q", r.body)
+		}
+	}
+}
+
+func TestR38_ThereIsNoHiddenLimit(t *testing.T) {
+	p := New(nil, Options{})
+	if s := p.server; s.ReadTimeout != 0 || s.WriteTimeout != 0 {
+		t.Errorf("the server cuts requests off after %v, responses after %v", s.ReadTimeout, s.WriteTimeout)
+	}
+	for _, protocol := range []string{router.ProtocolH1, router.ProtocolH2C} {
+		transport := newTransport(&net.Dialer{}, protocol)
+		if transport.ResponseHeaderTimeout != 0 || transport.MaxConnsPerHost != 0 || transport.MaxResponseHeaderBytes != 0 {
+			t.Errorf("%s: the transport has a limit that no option names: %+v", protocol, transport)
+		}
+	}
+}

@@ -95,7 +95,7 @@ func switcher(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(c, "bye")
 }
 
-func TestR48_AnyProtocolCanBeSwitchedTo(t *testing.T) {
+func TestR27_R48_AnyProtocolCanBeSwitchedToAndOutlivesTheBudget(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		f := newFixture(t, setup{tls: secure})
 		f.actorH1("a", true, switcher)
