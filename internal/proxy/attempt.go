@@ -100,10 +100,19 @@ func (x *exchange) attempt(out *http.Request) (resp *http.Response, again bool, 
 		refusal = router.Fail(router.ActorUnreachable, "the actor takes no connections", err)
 		return nil, whole, refusal
 	}
-	refusal = router.Fail(router.ActorFailed, "the connection to the actor broke before an answer", err)
+	refusal = router.Fail(router.ActorFailed, brokenOff(err, target.Protocol), err)
 	unwritten := x.sent.connected.Load() && !x.sent.wrote.Load()
 	repeatable := x.sent.reused.Load() && x.body == nil && idempotent(x.in.Method)
 	return nil, whole && (unwritten || repeatable), refusal
+}
+
+// brokenOff says what became of an attempt without an answer. That the actor
+// speaks another protocol can be told by the text of the error alone.
+func brokenOff(err error, protocol string) string {
+	if protocol == router.ProtocolH2C && strings.Contains(err.Error(), "frame too large") {
+		return "the actor does not seem to speak h2c; see its setting protocol"
+	}
+	return "the connection to the actor broke before an answer"
 }
 
 // retry waits a little and gets another ride: the actor may have gone. failed

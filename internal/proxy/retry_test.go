@@ -222,3 +222,18 @@ func TestConnectionsOfManyActorsAreBounded(t *testing.T) {
 		t.Errorf("%d actors are remembered after close, want 0", n)
 	}
 }
+
+func TestAnActorThatDoesNotSpeakH2CIsSaidSo(t *testing.T) {
+	f := newFixture(t, setup{})
+	h1 := f.actorH1("h1", true, func(http.ResponseWriter, *http.Request) {})
+	f.add("a", router.ProtocolH2C, h1.Listener.Addr().String(), true)
+	resp, err := f.client(1).Do(f.request("GET", "a", "/", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	if want := "does not seem to speak h2c"; resp.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), want) {
+		t.Errorf("%d %s, want 502 and %q", resp.StatusCode, body, want)
+	}
+}
