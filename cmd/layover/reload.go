@@ -14,9 +14,12 @@ import (
 func (s *server) reload() {
 	next, err := load(s.config.file)
 	if wrong, ok := errors.AsType[*problems](err); ok {
-		for _, line := range wrong.lines("") {
+		lines := wrong.lines("")
+		for _, line := range lines {
 			s.log.Error("reload: " + line)
 		}
+		s.log.Error("reload: the configuration in force stays", "problems", len(lines))
+		return
 	}
 	if err == nil {
 		err = s.apply(next)

@@ -247,6 +247,9 @@ func TestR74_AWrongFileChangesNothing(t *testing.T) {
 	if !p.logged(`f.yaml:4: the file has no field \"lott\"; did you mean \"lot\"?`) || !p.logged("f.yaml:6: there are no actors") {
 		t.Error("the log does not name both lines")
 	}
+	if n := strings.Count(p.logs.String(), "lott"); n != 1 {
+		t.Errorf("the log has the first problem %d times", n)
+	}
 	if after := p.served("a.test"); after.pid != before.pid {
 		t.Errorf("the actor was restarted")
 	}
