@@ -30,7 +30,7 @@ func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 func TestCheckPrintsTheTimePlan(t *testing.T) {
 	out, stderr, code := run(t, "check", filepath.Join("testdata", "plan.yaml"))
-	warnings := "testdata/plan.yaml:10: warning: actor \"unused\" is not reached by any route\n" +
+	warnings := "testdata/plan.yaml:10: warning: actor \"unused\" is not woken by any route\n" +
 		"testdata/plan.yaml:11: warning: actor \"pr-*\" may start for 5s, but no request waits longer than 3s: a slow start is seen as still_waking, never as start_failed\n"
 	if code != 0 || stderr != warnings {
 		t.Errorf("exit code %d, stderr %q", code, stderr)

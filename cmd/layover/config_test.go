@@ -66,6 +66,8 @@ func TestConfigSaysTheLineWhatIsWrongAndTheFix(t *testing.T) {
 		{"drain", "drain_timeout: 1s\n" + good, `f.yaml:1: warning: drain_timeout 1s is below the max_budget 5m of route "a.test": a stop may cut off its parked requests`},
 		{"no actors", "routes: [{host: a.test, actor: a}]\n", "f.yaml:1: there are no actors; add at least one with its command\n" +
 			`f.yaml:1: the route leads to actor "a", which is not under actors; there are none`},
+		{"wake", "actors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a, wake: no}]\n", `f.yaml:2: wake "no" is neither true nor false; write one of them`},
+		{"only glances", "actors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a, wake: false}]\n", `f.yaml:1: warning: actor "a" is not woken by any route`},
 		{"merge key", "x: &x {workers: 1}\npools: {p: {<<: *x}}\n" + good, "f.yaml:1: the file has no field \"x\"; use one of " + strings.Join(topFields, ", ") + "\n" +
 			"f.yaml:2: merge keys (<<) are not read; write the values out, or put shared ones under 'defaults'\n" +
 			"f.yaml:2: pool \"p\" has no workers; add 'workers: 4', the number of its actors that may be awake at once"},

@@ -38,7 +38,7 @@ func planRoute(b *strings.Builder, c *config, rt route) {
 	var order []string
 	for _, a := range c.actorsFor(rt) {
 		p := c.pool(a.Pool)
-		table := fmt.Sprintf(" in pool %s\n%s", p.Name, planTable(waits(a, *p, rt.Budget)))
+		table := fmt.Sprintf(" in pool %s\n%s", p.Name, planTable(waits(a, *p, rt)))
 		if tables[table] == nil {
 			order = append(order, table)
 		}
@@ -63,18 +63,25 @@ func planTable(rows []wait) string {
 // wait is one phase of a request: how long it can last, and what ends it then.
 type wait struct{ phase, most, end string }
 
-// waits lists what can happen to a request with this budget, in the order in
+// waits lists what can happen to a request of this route, in the order in
 // which it would. Times that a limit ends are counted from the phase's begin,
 // those that the budget ends from the request's arrival.
-func waits(a actor, p pool, budget time.Duration) []wait {
-	rows := []wait{
-		{"awake", "no wait", "never parks, needs no spot in the lot"},
+func waits(a actor, p pool, rt route) []wait {
+	budget := rt.Budget
+	rows := []wait{{"awake", "no wait", "never parks, needs no spot in the lot"}}
+	if rt.NoWake {
+		rows = []wait{
+			{"awake", "no wait", "served, and no use of the actor: it sleeps as if nobody had asked"},
+			{"not awake", "no wait", "200 with its state; 503 backing_off after a failed start"},
+		}
 	}
 	if l := a.Limit; l.Concurrent > 0 {
 		rows = append(rows, wait{"no turn", "until " + short(budget), fmt.Sprintf("503 actor_busy; at once when it has %s and %d more wait", count(l.Concurrent, "request"), l.Waiting)})
 	}
-	rows = append(rows, wait{"lot full", "no wait", "503 lot_full at once"})
-	rows = append(rows, sleepWait(a, budget), lineWait(a, p, budget), startWait(a, budget))
+	if !rt.NoWake {
+		rows = append(rows, wait{"lot full", "no wait", "503 lot_full at once"},
+			sleepWait(a, budget), lineWait(a, p, budget), startWait(a, budget))
+	}
 	return append(rows, wait{"with the actor", "until " + short(budget), "504 attempt_timeout unless its response header came; the body may take longer"})
 }
 

@@ -303,7 +303,7 @@ func (c *config) checkRoutes(r *reader) {
 func (c *config) checkUseful(r *reader, rt route) {
 	for _, a := range c.actorsFor(rt) {
 		p := c.pool(a.Pool)
-		if p != nil && p.MinUseful >= rt.Budget {
+		if p != nil && !rt.NoWake && p.MinUseful >= rt.Budget {
 			r.add(p.fields.at("min_useful"), "min_useful %s of pool %q is not below the budget %s of the route on line %d, so its requests would always be passed over; lower one or raise the other", short(p.MinUseful), p.Name, short(rt.Budget), rt.fields.line)
 			return
 		}
@@ -374,6 +374,9 @@ func (c *config) checkTemplates() {
 func (c *config) checkReach() {
 	longest := make(map[string]time.Duration)
 	for _, rt := range c.Routes {
+		if rt.NoWake {
+			continue
+		}
 		for _, a := range c.actorsFor(rt) {
 			longest[a.Name] = max(longest[a.Name], rt.MaxBudget)
 		}
@@ -385,7 +388,7 @@ func (c *config) checkReach() {
 		most, reached := longest[a.Name]
 		switch {
 		case !reached:
-			c.warnings.add(a.fields.line, "actor %q is not reached by any route", a.Name)
+			c.warnings.add(a.fields.line, "actor %q is not woken by any route", a.Name)
 		case a.StartTimeout > most:
 			c.warnings.add(a.fields.at("start_timeout"), "actor %q may start for %s, but no request waits longer than %s: a slow start is seen as still_waking, never as start_failed", a.Name, short(a.StartTimeout), short(most))
 		}

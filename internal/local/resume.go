@@ -15,8 +15,9 @@ type use struct {
 	actor *actor
 
 	// Guarded by plane.mu.
-	with *life // the life that the request is with; nil: it only wants the actor
-	done bool
+	with   *life // the life that the request is with; nil: it only wants the actor
+	glance bool  // it does not count as use
+	done   bool
 }
 
 // Want implements [router.Plane].
@@ -29,6 +30,25 @@ func (p *Plane) Want(name string) (router.Use, error) {
 	}
 	a.wanted++
 	return &use{plane: p, actor: a}, nil
+}
+
+// Glance implements [router.Plane].
+func (p *Plane) Glance(name string) (router.Target, router.Use, router.State, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, err := p.actorLocked(name)
+	if err == nil {
+		defer p.forgetLocked(a)
+		err = a.refusedLocked()
+	}
+	if err != nil {
+		return router.Target{}, nil, "", err
+	}
+	if a.state != router.Awake {
+		return router.Target{}, nil, a.state, nil
+	}
+	a.life.inFlight++
+	return a.life.target, &use{plane: p, actor: a, with: a.life, glance: true}, a.state, nil
 }
 
 // actorLocked returns the actor called name, which a template may make.
@@ -93,7 +113,9 @@ func (u *use) Done() {
 		a.wanted--
 	} else {
 		u.with.inFlight--
-		a.lastUsed = time.Now()
+		if !u.glance {
+			a.lastUsed = time.Now()
+		}
 		p.drainedLocked(a, u.with)
 	}
 	if a.wanted > 0 || u.with != nil && u.with.inFlight > 0 {

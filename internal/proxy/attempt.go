@@ -126,7 +126,10 @@ func (x *exchange) retry(try int, failed *router.Error) *router.Error {
 	err := budget.Wait(x.budget, min(firstRetry<<min(try, 10), maxRetry))
 	endPhase()
 	if err == nil {
-		return x.board()
+		if refusal := x.board(); refusal != nil || x.ride != nil {
+			return refusal
+		}
+		return failed // it was awake, and a glance does not wake it
 	}
 	if x.client.Err() != nil {
 		return x.ended(err)

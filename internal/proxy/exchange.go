@@ -47,6 +47,7 @@ type exchange struct {
 	arrived time.Time
 
 	route router.Route
+	state router.State // of an actor that is not woken for the request
 	actor string
 	band  int
 
@@ -86,6 +87,10 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if refusal != nil {
 		x.refuse(refusal)
+		return
+	}
+	if x.ride == nil {
+		x.tell()
 		return
 	}
 	x.forward()
@@ -128,6 +133,9 @@ func (x *exchange) admit() *router.Error {
 
 // board gets a ride, waiting for it if it must.
 func (x *exchange) board() *router.Error {
+	if x.route.NoWake {
+		return x.glance()
+	}
 	ride, err := x.proxy.router.Route(x.budget, router.Ask{Actor: x.actor, OnWait: x.onWait})
 	if err != nil {
 		return x.turnedAway(err)
@@ -243,6 +251,11 @@ func (x *exchange) refuse(e *router.Error) {
 	}
 	x.stopWatch() // a client that hangs up on the refusal is no news
 	x.record(answer.RowOf(e.Reason).Status, e)
+	x.reply(func() { answer.Write(x.w, x.in, e, x.id) })
+}
+
+// reply answers the request without an actor.
+func (x *exchange) reply(write func()) {
 	drain := false
 	if x.hasBody() && x.in.ProtoMajor == 1 {
 		// Else net/http would read from the body before it sends the answer.
@@ -253,7 +266,7 @@ func (x *exchange) refuse(e *router.Error) {
 			x.w.Header().Set("Connection", "close")
 		}
 	}
-	answer.Write(x.w, x.in, e, x.id)
+	write()
 	if drain {
 		x.drain()
 	}
@@ -345,6 +358,7 @@ func (x *exchange) alight() {
 	}
 	if x.ride != nil {
 		x.ride.Done()
+		x.ride = nil
 	}
 }
 

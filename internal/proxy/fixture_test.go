@@ -111,6 +111,21 @@ func (p *plane) Resume(ctx context.Context, actor string, f *router.Flight) (rou
 	return a.target, nil
 }
 
+func (p *plane) Glance(actor string) (router.Target, router.Use, router.State, error) {
+	a := p.actor(actor)
+	if a == nil {
+		return router.Target{}, nil, "", router.Fail(router.UnknownActor, "no such actor", nil)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !a.awake {
+		return router.Target{}, nil, router.Asleep, nil
+	}
+	u := &fakeUse{plane: p, actor: actor}
+	u.enterLocked(true)
+	return a.target, u, router.Awake, nil
+}
+
 func (p *plane) Snapshot() (s router.PlaneSnapshot) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,6 +42,7 @@ type Totals struct {
 	Parked    uint64            `json:"parked"`    // held a spot, whatever came of it
 	Triggered uint64            `json:"triggered"` // served after beginning a wake-up
 	Joined    uint64            `json:"joined"`    // served after joining one
+	Spared    uint64            `json:"spared"`    // answered with the state of an actor that was not awake
 	Refused   map[Reason]uint64 `json:"refused"`
 }
 
@@ -67,6 +68,10 @@ func (h *history) add(rec Record) {
 			h.totals.Refused = make(map[Reason]uint64)
 		}
 		h.totals.Refused[rec.Reason]++
+		return
+	}
+	if rec.Wake == WakeSpared {
+		h.totals.Spared++
 		return
 	}
 	h.totals.Served++

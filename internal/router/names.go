@@ -23,6 +23,8 @@ type Route struct {
 
 	Actor string // the actor; empty when Host or Value has {actor}
 
+	NoWake bool // its requests wake nobody and keep nobody awake: see Router.Glance
+
 	Band      int           // priority band of its requests
 	Budget    time.Duration // of a request that names no deadline
 	MaxBudget time.Duration // the most that a request's own deadline can have

@@ -50,6 +50,12 @@ type Plane interface {
 	// Errors are *Error; anything else counts as Internal.
 	Resume(ctx context.Context, actor string, f *Flight) (Target, error)
 
+	// Glance asks for actor without wanting it: nothing is woken, and how long
+	// it has been idle goes on counting. If it is awake, the Use is with it and
+	// keeps it there until Done, and only then there is a Use. The error is an
+	// *Error, of reason BackingOff for an actor in state Failed.
+	Glance(actor string) (Target, Use, State, error)
+
 	// Snapshot says what the plane knows, for the status page.
 	Snapshot() PlaneSnapshot
 }

@@ -106,6 +106,7 @@ const (
 	WakeNone      Wake = "none"      // the actor was awake
 	WakeTriggered Wake = "triggered" // the request began the wake-up
 	WakeJoined    Wake = "joined"    // the request joined a wake-up under way
+	WakeSpared    Wake = "spared"    // the actor was not awake, and the answer is its state
 )
 
 // Ask is what a front asks of Route.
@@ -229,15 +230,11 @@ func (w *waiting) depart() {
 //
 //go:noinline
 func (w *waiting) takeTurn() (bool, error) {
-	turn := w.ride.turn
-	if !turn.waits() {
+	if !w.ride.turn.waits() {
 		return false, nil
 	}
-	end := budget.From(w.ctx).Phase(PhaseTurn)
-	ok := turn.wait(w.ctx)
-	end()
-	if !ok || over(w.ctx) != nil {
-		return true, turn.late(w.router.ended(w.ctx, w.actor, ActorBusy))
+	if err := w.router.takeTurn(w.ctx, w.actor, w.ride.turn); err != nil {
+		return true, err
 	}
 	w.boarded = w.ride.board()
 	return w.boarded, nil

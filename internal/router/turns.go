@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"layover/budget"
 	"layover/turnstile"
 )
 
@@ -127,6 +128,17 @@ func (g *gate) expectLocked() time.Duration {
 
 // waits reports whether the turn is still to come.
 func (t *turn) waits() bool { return t != nil && t.since.IsZero() }
+
+// takeTurn waits for a turn with actor.
+func (r *Router) takeTurn(ctx context.Context, actor string, t *turn) error {
+	end := budget.From(ctx).Phase(PhaseTurn)
+	ok := t.wait(ctx)
+	end()
+	if !ok || over(ctx) != nil {
+		return t.late(r.ended(ctx, actor, ActorBusy))
+	}
+	return nil
+}
 
 // wait waits for the turn. False: ctx has ended.
 func (t *turn) wait(ctx context.Context) (ok bool) {

@@ -152,13 +152,29 @@ func (s *Scripted) Want(actor string) (router.Use, error) {
 	return &scriptedUse{plane: s, actor: a}, nil
 }
 
+// Glance implements [router.Plane].
+func (s *Scripted) Glance(actor string) (router.Target, router.Use, router.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.actors[actor]
+	switch {
+	case a == nil:
+		return router.Target{}, nil, "", router.Fail(router.UnknownActor, "not in the script", nil)
+	case a.state != router.Awake:
+		return router.Target{}, nil, a.state, nil
+	}
+	a.inFlight++
+	return a.target, &scriptedUse{plane: s, actor: a, with: a.target.Wake, glance: true}, a.state, nil
+}
+
 type scriptedUse struct {
 	plane *Scripted
 	actor *scriptedActor
 
 	// Guarded by plane.mu.
-	with uint64 // number of the wake that the request is with; 0: none
-	done bool
+	with   uint64 // number of the wake that the request is with; 0: none
+	glance bool
+	done   bool
 }
 
 func (u *scriptedUse) Awake() (router.Target, bool) {
@@ -193,7 +209,9 @@ func (u *scriptedUse) Done() {
 		a.wanted--
 	case a.target.Wake == u.with && a.inFlight > 0: // else it was put to sleep under the request
 		a.inFlight--
-		a.lastUsed = time.Now()
+		if !u.glance {
+			a.lastUsed = time.Now()
+		}
 	}
 	u.done = true
 	s.mu.Unlock()

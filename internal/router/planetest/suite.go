@@ -53,6 +53,7 @@ func Run(t *testing.T, build func(t *testing.T) *Rig) {
 		{"G8_AFreedWorkerGoesToWhoWaits", freedWorker},
 		{"G8_AnIdleActorMakesRoomForOneThatComesLater", idleMakesRoom},
 		{"AUseEndsOnceAndTakesNoTargetThatIsGone", useContract},
+		{"R68_AGlanceWakesNobody", glances},
 		{"R21_AFailedStartFailsAllWaitersAtOnce", failedStart},
 	}
 	for _, c := range cases {
@@ -342,4 +343,39 @@ func inFlight(rig *Rig, actor string) int {
 		}
 	}
 	return 0
+}
+
+func glances(t *testing.T, rig *Rig) {
+	r := rig.router(0)
+	glance := func(actor string) (*router.Ride, router.State, error) {
+		ctx, cancel := budget.For(context.Background(), patience)
+		defer cancel()
+		return r.Glance(ctx, router.Ask{Actor: actor})
+	}
+	if _, _, err := glance("no-such-actor"); router.ReasonOf(err) != router.UnknownActor {
+		t.Errorf("Glance at an unknown actor = %v", err)
+	}
+	actor := rig.Actors[0]
+	if ride, state, err := glance(actor); ride != nil || state != router.Asleep || err != nil {
+		t.Errorf("Glance at a sleeping actor = %v, %q, %v", ride, state, err)
+	}
+	if n := rig.Wakes(actor); n != 0 {
+		t.Errorf("a glance started the actor %d times", n)
+	}
+	mustRide(t, rig, rig.router(parking.Unlimited), actor).Done()
+	ride, state, err := glance(actor)
+	if ride == nil || state != router.Awake || err != nil {
+		t.Fatalf("Glance at an awake actor = %v, %q, %v", ride, state, err)
+	}
+	if err := rig.Reach(ride.Target); err != nil {
+		t.Errorf("%s at %v does not answer: %v", actor, ride.Target, err)
+	}
+	if got := inFlight(rig, actor); rig.KnowsState && got != 1 {
+		t.Errorf("%d requests are with the actor, want the glance", got)
+	}
+	ride.Done()
+	ride.Done()
+	if got := inFlight(rig, actor); got != 0 {
+		t.Errorf("%d requests are with the actor, want none", got)
+	}
 }
