@@ -158,6 +158,21 @@ func TestABrowserGetsAPageInWhichNothingIsMarkup(t *testing.T) {
 	}
 }
 
+func TestAPageTriesAgainByItselfWhenItMakesSense(t *testing.T) {
+	for _, reason := range []router.Reason{router.StillWaking, router.StartFailed} {
+		e := &router.Error{Reason: reason, Detail: "the actor sleeps", RetryAfter: 10 * time.Second}
+		a := Compose(e, Page, "id")
+		after := a.Header.Get("Retry-After")
+		refresh := `<meta http-equiv="refresh" content="` + after + `">`
+		if got := strings.Contains(string(a.Body), refresh); got != (after != "") || strings.Contains(string(a.Body), `http-equiv="refresh"`) != got {
+			t.Errorf("%s, Retry-After %q: the page is\n%s", reason, after, a.Body)
+		}
+		if !strings.Contains(string(a.Body), "<p>The actor sleeps.</p>") {
+			t.Errorf("the detail is no sentence:\n%s", a.Body)
+		}
+	}
+}
+
 func TestAGRPCCallerGetsAStatusInTheHeader(t *testing.T) {
 	e := *secret
 	e.Detail = "100% señor\n"

@@ -38,7 +38,7 @@ var Table = []Row{
 	{router.UnknownActor, http.StatusNotFound, grpcNotFound, "There is no such actor", false},
 	{router.Forbidden, http.StatusForbidden, grpcPermissionDenied, "This is not allowed", false},
 	{router.Unauthenticated, http.StatusUnauthorized, grpcUnauthenticated, "The caller is not known", false},
-	{router.LotFull, http.StatusServiceUnavailable, grpcUnavailable, "Too many requests are waiting", true},
+	{router.LotFull, http.StatusServiceUnavailable, grpcUnavailable, "There is no room to wait", true},
 	{router.ActorBusy, http.StatusServiceUnavailable, grpcUnavailable, "The actor has too many requests", true},
 	{router.NoWorker, http.StatusServiceUnavailable, grpcUnavailable, "No worker became free in time", true},
 	{router.StillWaking, http.StatusServiceUnavailable, grpcUnavailable, "Still starting", true},

@@ -408,7 +408,9 @@ func TestAnActorThatIsReadyAndExitsBeforeItServesCountsAsAFailedStart(t *testing
 		s.host.crash("a")
 		synctest.Wait()
 		s.wantState("a", router.Failed)
-		s.refused("a", router.BackingOff, 0)
+		if e := s.refused("a", router.BackingOff, 0); e.Detail != "the last start failed; the next one is possible in 1s" {
+			t.Errorf("the refusal says %q", e.Detail)
+		}
 	})
 }
 

@@ -187,8 +187,11 @@ func (a *actor) refusedLocked() error {
 		return nil
 	}
 	left := a.retryAt.Sub(now)
-	err := router.Fail(router.BackingOff, fmt.Sprintf("%d failed starts in a row; the next one is possible in %v",
-		a.failures, left.Round(time.Millisecond)), nil)
+	failed := "the last start failed"
+	if a.failures > 1 {
+		failed = fmt.Sprintf("the last %d starts failed", a.failures)
+	}
+	err := router.Fail(router.BackingOff, fmt.Sprintf("%s; the next one is possible in %v", failed, left.Round(time.Millisecond)), nil)
 	err.RetryAfter, err.Output = left, a.lastWords
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,7 +70,9 @@ func TestOnWaitIsCalledOnceByWhoWaitsAndStoppedBeforeRouteReturns(t *testing.T) 
 			began++
 			return func() { stopped++ }
 		}}
-		r.Route(t.Context(), ask) // shed
+		if _, err := r.Route(t.Context(), ask); err == nil || !strings.Contains(err.Error(), "requests do not wait here") {
+			t.Errorf("a lot of 0 refuses with %v", err)
+		}
 		if began != 1 || stopped != 1 {
 			t.Errorf("a shed request: begun %d times, stopped %d times, want once each", began, stopped)
 		}

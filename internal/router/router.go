@@ -304,8 +304,12 @@ func (r *Router) fly(ctx context.Context, actor string, f *parking.Flight) (Targ
 func (r *Router) refused(ctx context.Context, actor string, outcome *parking.Outcome, err error) *Error {
 	switch outcome.Result {
 	case parking.Shed:
-		return &Error{Reason: LotFull, Actor: actor, Err: err, RetryAfter: r.wakes.expect(actor),
+		e := &Error{Reason: LotFull, Actor: actor, Err: err, RetryAfter: r.wakes.expect(actor),
 			Detail: "the actor is asleep and every parking spot is taken"}
+		if r.lot.Snapshot().Capacity == 0 {
+			e.Detail = "the actor is asleep and its wake-up was asked for, but requests do not wait here"
+		}
+		return e
 	case parking.BudgetExhausted, parking.Canceled:
 		if outcome.Stage == PhaseLine {
 			return r.ended(ctx, actor, NoWorker)
