@@ -327,10 +327,10 @@ func TestTheDocumentNamesEverySetting(t *testing.T) {
 
 func TestTheStateFolderIsNeverInASharedOne(t *testing.T) {
 	for _, test := range []struct{ name, given, xdg, home, want string }{
-		{"a service manager's", "/var/lib/l:/var/lib/m", "/x", "/home/u", "/var/lib/l"},
+		{"a service manager's", "/var/lib/l:/var/lib/m", "/x", "/homes/u", "/var/lib/l"},
 		{"XDG's", "", "/x", "", "/x/layover"},
-		{"a relative one counts for nothing", "s", "x", "/home/u", "/home/u/.local/state/layover"},
-		{"the home's", "", "", "/home/u", "/home/u/.local/state/layover"},
+		{"a relative one counts for nothing", "s", "x", "/homes/u", "/homes/u/.local/state/layover"},
+		{"the home's", "", "", "/homes/u", "/homes/u/.local/state/layover"},
 		{"nobody's", "", "", "", map[bool]string{true: "/var/lib/layover", false: "."}[os.Getuid() == 0]},
 	} {
 		t.Run(test.name, func(t *testing.T) {

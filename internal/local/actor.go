@@ -136,20 +136,25 @@ func (p *Plane) beginLocked(a *actor, pl *pool, pass turnstile.Pass) *life {
 // live carries a life through. ctx ends when it is dismissed.
 func (p *Plane) live(ctx context.Context, a *actor, l *life, j job) {
 	defer p.lives.Done()
-	program, err := p.host.start(j)
-	if err == nil {
-		p.mu.Lock()
-		l.program = program
-		p.mu.Unlock()
-		ceiling, cancel := context.WithTimeoutCause(ctx, j.StartTimeout, errNotReady{j.StartTimeout})
-		err = program.ready(ceiling)
-		cancel()
+	ceiling, cancel := context.WithTimeoutCause(ctx, j.StartTimeout, errNotReady{j.StartTimeout})
+	started := make(chan error, 1)
+	go func() { started <- p.start(l, j) }() // it is received from below, in any case
+	late := false
+	var err error
+	select {
+	case err = <-started:
+		if err == nil {
+			err = l.program.ready(ceiling)
+		}
+	case <-ceiling.Done(): // the machine hangs: a file server or a directory of users that is away
+		late, err = true, fmt.Errorf("%w: its program is not started yet", context.Cause(ceiling))
 	}
+	cancel()
 	if err == nil {
 		p.awaken(a, l)
 		p.logAwake(a.name, l)
 		select {
-		case <-program.exited():
+		case <-l.program.exited():
 			p.crash(a, l)
 		case <-ctx.Done():
 		}
@@ -157,12 +162,26 @@ func (p *Plane) live(ctx context.Context, a *actor, l *life, j job) {
 		p.fail(a, l, err)
 		p.logFailed(a.name, l)
 	}
-	if program != nil {
-		patience, cancel := p.patience(a, l)
-		program.stop(patience)
-		cancel()
+	patience, cancel := p.patience(a, l, late)
+	if late { // the worker stays taken: what may still start would run beside the next life
+		<-started
 	}
+	if l.program != nil {
+		l.program.stop(patience)
+	}
+	cancel()
 	p.end(a, l)
+}
+
+func (p *Plane) start(l *life, j job) error {
+	program, err := p.host.start(j)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.program = program
+	return nil
 }
 
 // awaken: waking to awake, unless it was dismissed meanwhile.
@@ -281,12 +300,13 @@ func (p *Plane) drainedLocked(a *actor, l *life) {
 	}
 }
 
-// patience is how long a's program may take to end by itself.
-func (p *Plane) patience(a *actor, l *life) (context.Context, context.CancelFunc) {
+// patience is how long a's program may take to end by itself; none if it starts
+// too late.
+func (p *Plane) patience(a *actor, l *life, late bool) (context.Context, context.CancelFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	grace := a.def.Grace
-	if l.why == errCrashed || l.err != nil && errors.Is(l.err.Err, errExited) {
+	if late || l.why == errCrashed || l.err != nil && errors.Is(l.err.Err, errExited) {
 		grace = 0 // what its main process left behind serves nobody
 	}
 	return context.WithTimeout(p.patient, grace)

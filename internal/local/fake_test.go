@@ -33,6 +33,7 @@ type script struct {
 	fails  error         // instead of ready
 	stop   time.Duration // after TERM; negative: it ignores TERM
 	broken error         // of the host's start
+	hangs  time.Duration // so long does the host's start take
 }
 
 func (h *fakeHost) check(a Actor) error {
@@ -46,8 +47,13 @@ func (h *fakeHost) close() error { return nil }
 
 func (h *fakeHost) start(j job) (program, error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	s := h.scripts[j.Name]
+	h.mu.Unlock()
+	if s.hangs > 0 {
+		<-time.After(s.hangs)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if s.broken != nil {
 		return nil, s.broken
 	}

@@ -322,6 +322,21 @@ func TestP7_AStartHasItsOwnCeilingAndItsWaitersFailAtOnce(t *testing.T) {
 	})
 }
 
+func TestP7_TheCeilingOfAStartCoversWhatTheMachineTakesForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("a"), fake("b"))
+		defer s.close()
+		s.script("a", script{hangs: 10 * time.Minute, stop: time.Second})
+		e := s.refused("a", router.StartFailed, 30*time.Second)
+		if e.Detail != "the actor was not ready after 30s" {
+			t.Errorf("the detail is %q", e.Detail)
+		}
+		s.wantState("a", router.GoingToSleep) // what may still start keeps the worker
+		s.visit("b", 9*time.Minute+31*time.Second)
+		s.wantEvents("10m0s start a", "10m0s kill end a", "10m0s start b")
+	})
+}
+
 func TestR25_FailedStartsAreBackedOffAndOneAttemptIsMadeAtExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 1, fake("a"))

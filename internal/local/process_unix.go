@@ -33,7 +33,7 @@ type osHost struct {
 	reaper *reaper
 	ports  ports
 
-	// starts go to one goroutine that stays on one thread: the kernel sends a
+	// starts go to goroutines that stay on their threads: the kernel sends a
 	// child its parent's death signal when the thread that forked it ends.
 	starts chan func()
 
@@ -49,13 +49,32 @@ func newHost(state string, log *slog.Logger) (host, error) {
 		return nil, err
 	}
 	h.reaper = startReaper(h.isProc)
-	go func() { // close ends it
-		runtime.LockOSThread()
-		for start := range h.starts {
-			start()
-		}
-	}()
+	go h.starter()
 	return h, nil
+}
+
+// starter carries starts out until close.
+func (h *osHost) starter() {
+	runtime.LockOSThread()
+	for start := range h.starts {
+		start()
+	}
+}
+
+// starterLimit is how long a start may take before the next ones get a starter
+// of their own: one program on a file server that is away must not hold up the
+// others. There are at most as many as there were lives at once, and one.
+const starterLimit = time.Second
+
+func (h *osHost) onStarter(start func()) {
+	limit := time.NewTimer(starterLimit)
+	defer limit.Stop()
+	select {
+	case h.starts <- start:
+	case <-limit.C:
+		go h.starter()
+		h.starts <- start
+	}
 }
 
 func (h *osHost) close() error {
@@ -144,7 +163,7 @@ func (pr *process) launch() error {
 	pr.cmd = cmd
 
 	started := make(chan error, 1)
-	h.starts <- func() { started <- cmd.Start() }
+	h.onStarter(func() { started <- cmd.Start() })
 	if err := <-started; err != nil {
 		ours.Close()
 		return err
