@@ -24,7 +24,7 @@ import (
 //	life != nil     <=> state != asleep: each life holds one pass of its pool
 //	going to sleep  =>  draining (requests with it) or stopping (none, or the process is given up)
 //	pool.draining   =   lives of the pool that are draining
-//	pool.stopping   =   lives of the pool that are stopping: workers on their way back
+//	pool.stopping   =   lives of the pool that are stopping and not overdue: workers on their way back
 type actor struct {
 	name     string
 	def      Actor // what its next life will be
@@ -68,6 +68,7 @@ type life struct {
 	inFlight int           // requests that are with it
 	served   bool          // one was
 	stopping bool
+	overdue  bool  // it is stopping, should be gone, and is not
 	why      error // why it goes to sleep
 }
 
@@ -162,7 +163,9 @@ func (p *Plane) live(ctx context.Context, a *actor, l *life, j job) {
 		p.fail(a, l, err)
 		p.logFailed(a.name, l)
 	}
-	patience, cancel := p.patience(a, l, late)
+	grace := p.grace(a, l, late)
+	patience, cancel := context.WithTimeout(p.patient, grace)
+	overdue := time.AfterFunc(grace+deathLimit, func() { p.overdue(l) })
 	if late { // the worker stays taken: what may still start would run beside the next life
 		<-started
 	}
@@ -170,6 +173,7 @@ func (p *Plane) live(ctx context.Context, a *actor, l *life, j job) {
 		l.program.stop(patience)
 	}
 	cancel()
+	overdue.Stop()
 	p.end(a, l)
 }
 
@@ -300,16 +304,34 @@ func (p *Plane) drainedLocked(a *actor, l *life) {
 	}
 }
 
-// patience is how long a's program may take to end by itself; none if it starts
+// grace is how long a's program may take to end by itself; none if it starts
 // too late.
-func (p *Plane) patience(a *actor, l *life, late bool) (context.Context, context.CancelFunc) {
+func (p *Plane) grace(a *actor, l *life, late bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	grace := a.def.Grace
 	if late || l.why == errCrashed || l.err != nil && errors.Is(l.err.Err, errExited) {
-		grace = 0 // what its main process left behind serves nobody
+		return 0 // what its main process left behind serves nobody
 	}
-	return context.WithTimeout(p.patient, grace)
+	return a.def.Grace
+}
+
+// deathLimit is how long after KILL a worker counts as on its way back. Only
+// the kernel can hold a process up for so long, and then there is no telling
+// for how long.
+const deathLimit = time.Second
+
+// overdue: l should be gone. Who waits for its worker is given an idle actor's,
+// if there is one.
+func (p *Plane) overdue(l *life) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case <-l.gone:
+	default:
+		l.overdue = true
+		l.pool.stopping--
+		p.evictLocked(l.pool)
+	}
 }
 
 // end: going to sleep to asleep. The worker goes to whoever is next in line.
@@ -320,7 +342,9 @@ func (p *Plane) end(a *actor, l *life) {
 	}
 	a.life = nil
 	a.enterLocked(router.Asleep)
-	l.pool.stopping--
+	if !l.overdue {
+		l.pool.stopping--
+	}
 	l.pass.Return()
 	close(l.gone)
 	p.forgetLocked(a)

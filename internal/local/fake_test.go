@@ -32,6 +32,7 @@ type script struct {
 	start  time.Duration // until ready
 	fails  error         // instead of ready
 	stop   time.Duration // after TERM; negative: it ignores TERM
+	undead time.Duration // so long does it outlive KILL
 	broken error         // of the host's start
 	hangs  time.Duration // so long does the host's start take
 }
@@ -120,6 +121,9 @@ func (pr *fakeProgram) stop(patience context.Context) {
 	case <-pr.done:
 	case <-patience.Done():
 		killed = "kill "
+		if pr.script.undead > 0 {
+			<-time.After(pr.script.undead)
+		}
 	}
 	h := pr.h
 	h.mu.Lock()

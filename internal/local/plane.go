@@ -14,8 +14,10 @@
 //     after the exit of the last one is confirmed, with everything that it
 //     started (actor.go);
 //   - a worker passes from an actor whose exit is confirmed to the next flight
-//     in line without a timer, and an actor is never idle while a flight waits
-//     for a worker, but for min_awake (pool.go);
+//     in line without a timer, and no actor is idle while a flight waits for a
+//     worker that none is on its way to, but for min_awake; a worker is on its
+//     way from when its program is asked to end until one second after it was
+//     killed, if even that did not end it (pool.go);
 //   - a start has its own ceiling, and is not cut off because its callers left;
 //   - after Stop no process is left, and after a crash of the router New ends
 //     what is left, by the state folder (state_unix.go).

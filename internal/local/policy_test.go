@@ -305,6 +305,25 @@ func TestADrainThatLastsDoesNotKeepAnIdleActorFromBeingEvicted(t *testing.T) {
 	})
 }
 
+func TestAnActorThatCannotBeKilledDoesNotKeepAnIdleOneFromBeingEvicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 2, fake("stuck"), fake("idle"), fake("c"))
+		defer s.close()
+		s.script("stuck", script{start: time.Second, stop: -1, undead: time.Hour})
+		s.visit("stuck", time.Second)
+		s.visit("idle", time.Second)
+		asleep := make(chan error, 1)
+		go func() { asleep <- s.plane.Sleep(t.Context(), "stuck") }() // received below
+		synctest.Wait()
+		s.visit("c", 12*time.Second) // 10 s of grace, 1 s for KILL to work, 1 s to start
+		s.wantState("idle", router.Asleep)
+		s.wantState("stuck", router.GoingToSleep)
+		<-asleep
+		s.visit("idle", time.Second) // with the worker that came back after all
+		s.wantState("c", router.Awake)
+	})
+}
+
 func TestP7_AStartHasItsOwnCeilingAndItsWaitersFailAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 1, fake("a"))

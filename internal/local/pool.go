@@ -16,7 +16,7 @@ type pool struct {
 
 	awake    map[*actor]struct{} // actors in state awake
 	draining int                 // lives that go to sleep, but not before their requests are done
-	stopping int                 // lives whose process is ending: workers on their way back
+	stopping int                 // lives whose process is ending and not overdue: workers on their way back
 }
 
 func newPool(c Pool) *pool {
@@ -34,8 +34,8 @@ func newPool(c Pool) *pool {
 // For the latter, workers count as on their way as soon as they drain; for the
 // former they do not, because a request can last for hours. If it finds too
 // few, an alarm looks again at the moment the next one becomes due. It must be
-// called whenever a flight enters the line, an actor becomes idle, or the pool
-// shrinks.
+// called whenever a flight enters the line, an actor becomes idle, the end of
+// one is overdue, or the pool shrinks.
 func (p *Plane) evictLocked(pl *pool) {
 	available, waiting := pl.gate.Snapshot()
 	need := waiting - available - pl.stopping

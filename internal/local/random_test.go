@@ -54,7 +54,9 @@ func randomRun(t *testing.T, seed uint64) {
 		case 1:
 			how.broken = errors.New("random")
 		case 2:
-			how.stop = -1
+			how.stop, how.undead = -1, pick(0, 0, 500, 5000)
+		case 3:
+			how.hangs = pick(100, 1000, 40000)
 		}
 		return how
 	}
@@ -157,6 +159,7 @@ func (s *stage) check() {
 			s.Errorf("%s is %s, among the awake: %v", a.name, a.state, awake)
 		}
 		switch {
+		case a.life.overdue:
 		case a.life.stopping:
 			stopping[pl]++
 		case a.state == router.GoingToSleep:
