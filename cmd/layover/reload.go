@@ -13,6 +13,9 @@ import (
 // with it is logged, and then the configuration in force stays.
 func (s *server) reload() {
 	next, err := load(s.config.file)
+	if err == nil {
+		err = s.apply(next)
+	}
 	if wrong, ok := errors.AsType[*problems](err); ok {
 		lines := wrong.lines("")
 		for _, line := range lines {
@@ -20,9 +23,6 @@ func (s *server) reload() {
 		}
 		s.log.Error("reload: the configuration in force stays", "problems", len(lines))
 		return
-	}
-	if err == nil {
-		err = s.apply(next)
 	}
 	if err != nil {
 		s.log.Error("reload: the configuration in force stays", "err", fmt.Sprintf("%.200s", plain(err)))
@@ -32,10 +32,15 @@ func (s *server) reload() {
 // apply changes over to next. Whatever can fail comes before whatever has an
 // effect.
 func (s *server) apply(next *config) error {
+	for _, setting := range next.keep(s.config) {
+		s.log.Warn("reload: this setting changes only with a restart", "setting", setting)
+	}
+	if err := next.recheck(); err != nil {
+		return err
+	}
 	for _, line := range next.warnings.lines("warning: ") {
 		s.log.Warn("reload: " + line)
 	}
-	restart := next.keep(s.config)
 	names, err := router.NewNames(next.routes())
 	if err != nil {
 		return err
@@ -56,9 +61,6 @@ func (s *server) apply(next *config) error {
 	}
 	changes = append(changes, s.config.changes(next)...)
 	s.config = next
-	for _, setting := range restart {
-		s.log.Warn("reload: this setting changes only with a restart", "setting", setting)
-	}
 	for _, change := range changes {
 		s.log.Info("reload: " + change)
 	}
@@ -86,6 +88,18 @@ func (next *config) keep(now *config) (restart []string) {
 		}
 	}
 	return restart
+}
+
+// recheck checks again after keep: what was kept may not go with what is new.
+// The error is a *problems, of which the file itself may show no trace.
+func (c *config) recheck() error {
+	r := &reader{problems: problems{file: c.file}}
+	c.warnings.list = nil // check finds them again
+	c.check(r)
+	if len(r.list) > 0 {
+		return &r.problems
+	}
+	return nil
 }
 
 func keep[T any](restart *[]string, name string, next *T, now T) {

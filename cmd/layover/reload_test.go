@@ -70,6 +70,23 @@ func TestKeepTakesOverWhatCannotChange(t *testing.T) {
 	}
 }
 
+func TestWhatIsKeptIsCheckedWithWhatIsNew(t *testing.T) {
+	file := func(useful, budget string) string {
+		return "pools: {p: {workers: 1, min_useful: " + useful + "}}\nactors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a, budget: " + budget + "}]\n"
+	}
+	now, next := configOf(t, file("20s", "30s")), configOf(t, file("1s", "10s"))
+	next.keep(now)
+	want := `f.yaml:1: min_useful 20s of pool "p" is not below the budget 10s of the route on line 3, so its requests would always be passed over; lower one or raise the other`
+	if err := next.recheck(); err == nil || err.Error() != want {
+		t.Errorf("recheck = %v, want %s", err, want)
+	}
+	warned := configOf(t, good+"drain_timeout: 1s\n")
+	before := warned.warnings.lines("")
+	if err := warned.recheck(); err != nil || len(before) == 0 || !slices.Equal(warned.warnings.lines(""), before) {
+		t.Errorf("recheck = %v with warnings %q, want those from before: %q", err, warned.warnings.lines(""), before)
+	}
+}
+
 // Whenever one route is said to hide another, the router agrees: no request
 // matches the second without matching the first.
 func TestARouteThatCoversAnotherMatchesAllItsRequests(t *testing.T) {
