@@ -97,10 +97,7 @@ func quantile(x []float64, q float64) float64 {
 	return x[int(q*float64(len(x)-1))]
 }
 
-func run(l gates.Load, arm gates.Arm) time.Duration {
-	runtime.GC() // what the other one left behind is not this one's cost
-	return l.Run(arm.New(l.Size)).Time
-}
+func run(l gates.Load, arm gates.Arm) time.Duration { return l.Run(arm.New(l.Size)).Time }
 
 func BenchmarkTurnstileAndSemaphore(b *testing.B) {
 	for _, l := range gates.T17 {
