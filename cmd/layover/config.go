@@ -126,7 +126,7 @@ var (
 	defaultFields = slices.Concat([]string{"budget", "max_budget", "pool"}, timeFields)
 	poolFields    = []string{"workers", "head_start", "min_useful"}
 	actorFields   = slices.Concat([]string{"command", "cwd", "env", "user", "pool", "protocol", "ready", "max_concurrent", "max_waiting"}, timeFields)
-	routeFields   = []string{"name", "host", "path", "header", "value", "actor", "wake", "band", "budget", "max_budget"}
+	routeFields   = []string{"name", "host", "path", "header", "value", "actor", "wake", "fallback", "fallback_after", "band", "budget", "max_budget"}
 )
 
 // load reads and checks the file. The error is a *problems, or that of opening
@@ -352,6 +352,8 @@ func readRoute(r *reader, f fields, d defaults) route {
 		rt.Name = describe(rt.Route)
 	}
 	rt.NoWake = f.has("wake") && !r.boolean(f, "wake")
+	rt.Fallback = r.text(f, "fallback", "")
+	rt.FallbackAfter = r.duration(f, "fallback_after", 0)
 	rt.Band = r.integer(f, "band", 0, 99, 0)
 	rt.Budget = r.duration(f, "budget", d.budget)
 	most := d.maxBudget

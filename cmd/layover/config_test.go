@@ -19,6 +19,11 @@ const good = `actors: {a: {command: [sleep, "1"]}}
 routes: [{host: a.test, actor: a}]
 `
 
+// routeWith is a file with two actors and a route to a with further settings.
+func routeWith(more string) string {
+	return "actors: {a: {command: [sleep]}, spare: {command: [sleep]}}\nroutes:\n- {host: a.test, actor: a, " + more + "}\n"
+}
+
 // said returns what is wrong with the text, one line per problem.
 func said(t *testing.T, text string) string {
 	t.Helper()
@@ -67,6 +72,12 @@ func TestConfigSaysTheLineWhatIsWrongAndTheFix(t *testing.T) {
 		{"no actors", "routes: [{host: a.test, actor: a}]\n", "f.yaml:1: there are no actors; add at least one with its command\n" +
 			`f.yaml:1: the route leads to actor "a", which is not under actors; there are none`},
 		{"wake", "actors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a, wake: no}]\n", `f.yaml:2: wake "no" is neither true nor false; write one of them`},
+		{"fallback", routeWith("fallback: b"), `f.yaml:3: the fallback "b" is not under actors; did you mean "a"?`},
+		{"fallback to itself", routeWith("fallback: a"), `f.yaml:3: the fallback "a" is the actor itself; name another, or delete it`},
+		{"fallback_after alone", routeWith("fallback_after: 1s"), "f.yaml:3: route 1 has fallback_after, but no fallback; add one, or delete it"},
+		{"late fallback", routeWith("fallback: spare, fallback_after: 30s"), "f.yaml:3: fallback_after 30s is not below the budget 30s, so no time would be left for the fallback; make it shorter"},
+		{"fallback of glances", routeWith("fallback: spare, wake: false"), "f.yaml:3: route 1 has wake: false, so its requests wait for nothing that a fallback could do instead; delete one of them"},
+		{"good fallback", routeWith("fallback: spare, fallback_after: 29s"), ""},
 		{"only glances", "actors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a, wake: false}]\n", `f.yaml:1: warning: actor "a" is not woken by any route`},
 		{"merge key", "x: &x {workers: 1}\npools: {p: {<<: *x}}\n" + good, "f.yaml:1: the file has no field \"x\"; use one of " + strings.Join(topFields, ", ") + "\n" +
 			"f.yaml:2: merge keys (<<) are not read; write the values out, or put shared ones under 'defaults'\n" +

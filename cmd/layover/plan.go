@@ -34,6 +34,13 @@ func planRoute(b *strings.Builder, c *config, rt route) {
 		fmt.Fprintf(b, " (the caller's own deadline: up to %s)", short(rt.MaxBudget))
 	}
 	b.WriteString("\n")
+	if rt.Fallback != "" {
+		fmt.Fprintf(b, "  falls back to %s when its actor cannot serve in time", rt.Fallback)
+		if rt.FallbackAfter > 0 {
+			fmt.Fprintf(b, ", after %s at the latest", short(rt.FallbackAfter))
+		}
+		b.WriteString("\n")
+	}
 	tables := make(map[string][]string) // the actors that each is for
 	var order []string
 	for _, a := range c.actorsFor(rt) {

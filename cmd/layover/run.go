@@ -199,7 +199,7 @@ func (s *server) observe(rec router.Record) {
 		return
 	}
 	s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("id", rec.ID), slog.String("method", rec.Method),
-		slog.String("route", rec.Route), slog.String("actor", rec.Actor), slog.Int("band", rec.Band), slog.Int("status", rec.Status),
+		slog.String("route", rec.Route), slog.String("actor", rec.Actor), slog.String("instead_of", rec.Instead), slog.Int("band", rec.Band), slog.Int("status", rec.Status),
 		slog.String("reason", string(rec.Reason)), slog.String("detail", rec.Detail), slog.String("wake", string(rec.Wake)),
 		slog.Duration("parked", rec.ParkedFor), slog.Duration("took", rec.Took), slog.String("ledger", rec.Budget.Ledger().String()))
 }

@@ -295,7 +295,26 @@ func (c *config) checkRoutes(r *reader) {
 			r.add(rt.fields.at("name"), "the name %q is already that of the route on line %d; use another", rt.Name, first)
 		}
 		byName[rt.Name] = rt.fields.at("name")
+		c.checkFallback(r, rt)
 		c.checkUseful(r, rt)
+	}
+}
+
+func (c *config) checkFallback(r *reader, rt route) {
+	f := rt.fields
+	switch {
+	case rt.Fallback == "":
+		if f.has("fallback_after") {
+			r.add(f.at("fallback_after"), "%s has fallback_after, but no fallback; add one, or delete it", f.what)
+		}
+	case !slices.ContainsFunc(c.Actors, func(a actor) bool { return a.matches(rt.Fallback) }):
+		r.add(f.at("fallback"), "the fallback %q is not under actors; %s", rt.Fallback, suggest(rt.Fallback, c.actorNames()))
+	case rt.NoWake:
+		r.add(f.at("fallback"), "%s has wake: false, so its requests wait for nothing that a fallback could do instead; delete one of them", f.what)
+	case rt.Fallback == rt.Actor:
+		r.add(f.at("fallback"), "the fallback %q is the actor itself; name another, or delete it", rt.Fallback)
+	case rt.FallbackAfter >= rt.Budget:
+		r.add(f.at("fallback_after"), "fallback_after %s is not below the budget %s, so no time would be left for the fallback; make it shorter", short(rt.FallbackAfter), short(rt.Budget))
 	}
 }
 
@@ -377,8 +396,10 @@ func (c *config) checkReach() {
 		if rt.NoWake {
 			continue
 		}
-		for _, a := range c.actorsFor(rt) {
-			longest[a.Name] = max(longest[a.Name], rt.MaxBudget)
+		for _, a := range c.Actors {
+			if rt.Actor == "" || a.matches(rt.Actor) || a.matches(rt.Fallback) {
+				longest[a.Name] = max(longest[a.Name], rt.MaxBudget)
+			}
 		}
 		if c.DrainTimeout > 0 && c.DrainTimeout < rt.MaxBudget {
 			c.warnings.add(c.root.at("drain_timeout"), "drain_timeout %s is below the max_budget %s of route %q: a stop may cut off its parked requests", short(c.DrainTimeout), short(rt.MaxBudget), rt.Name)

@@ -67,20 +67,21 @@ type waiter struct {
 }
 
 type request struct {
-	ID     string        `json:"id"`
-	At     time.Time     `json:"at"`
-	Method string        `json:"method"`
-	Route  string        `json:"route,omitempty"`
-	Actor  string        `json:"actor,omitempty"`
-	Band   int           `json:"band"`
-	Wake   router.Wake   `json:"wake,omitempty"`
-	Parked bool          `json:"parked"`
-	Waited time.Duration `json:"waited_ns"`
-	Reason router.Reason `json:"reason,omitempty"`
-	Status int           `json:"status"`
-	Took   time.Duration `json:"took_ns"`
-	Detail string        `json:"detail,omitempty"`
-	Ledger []phase       `json:"ledger"`
+	ID      string        `json:"id"`
+	At      time.Time     `json:"at"`
+	Method  string        `json:"method"`
+	Route   string        `json:"route,omitempty"`
+	Actor   string        `json:"actor,omitempty"`
+	Instead string        `json:"instead_of,omitempty"` // the actor that was asked for, if Actor is its fallback
+	Band    int           `json:"band"`
+	Wake    router.Wake   `json:"wake,omitempty"`
+	Parked  bool          `json:"parked"`
+	Waited  time.Duration `json:"waited_ns"`
+	Reason  router.Reason `json:"reason,omitempty"`
+	Status  int           `json:"status"`
+	Took    time.Duration `json:"took_ns"`
+	Detail  string        `json:"detail,omitempty"`
+	Ledger  []phase       `json:"ledger"`
 }
 
 // phase is a line of a request's ledger; its times count from the request's
@@ -159,7 +160,7 @@ func poolOf(p router.PoolSnapshot) pool {
 }
 
 func requestOf(rec router.Record) request {
-	out := request{ID: rec.ID, At: rec.At, Method: rec.Method, Route: rec.Route, Actor: rec.Actor, Band: rec.Band, Wake: rec.Wake,
+	out := request{ID: rec.ID, At: rec.At, Method: rec.Method, Route: rec.Route, Actor: rec.Actor, Instead: rec.Instead, Band: rec.Band, Wake: rec.Wake,
 		Parked: rec.Parked, Waited: rec.ParkedFor, Reason: rec.Reason, Status: rec.Status, Took: rec.Took, Detail: strings.TrimPrefix(rec.Detail, "router: "), Ledger: []phase{}}
 	ledger := rec.Budget.Ledger()
 	offset := time.Duration(0)

@@ -46,10 +46,11 @@ type exchange struct {
 	id      string
 	arrived time.Time
 
-	route router.Route
-	state router.State // of an actor that is not woken for the request
-	actor string
-	band  int
+	route   router.Route
+	state   router.State // of an actor that is not woken for the request
+	actor   string
+	instead string // the actor that was asked for, if actor is its fallback
+	band    int
 
 	budget  context.Context
 	spend   context.CancelFunc // of budget
@@ -136,12 +137,16 @@ func (x *exchange) board() *router.Error {
 	if x.route.NoWake {
 		return x.glance()
 	}
-	ride, err := x.proxy.router.Route(x.budget, router.Ask{Actor: x.actor, OnWait: x.onWait})
+	ride, err := x.proxy.router.Route(x.budget, router.Ask{
+		Actor: x.actor, Fallback: x.route.Fallback, FallbackAfter: x.route.FallbackAfter, OnWait: x.onWait})
 	if err != nil {
 		return x.turnedAway(err)
 	}
 	x.ride = ride
-	x.waited(ride.Wait)
+	if ride.Instead != "" {
+		x.actor, x.instead = x.route.Fallback, ride.Instead
+	}
+	x.wait.Add(ride.Wait)
 	return nil
 }
 
@@ -154,18 +159,8 @@ func (x *exchange) turnedAway(err error) *router.Error {
 	if !ok {
 		e = router.Fail(router.Internal, "the router failed", err)
 	}
-	x.waited(e.Wait)
+	x.wait.Add(e.Wait)
 	return e
-}
-
-// waited adds one wait to those before it: a request that is sent again may
-// have several.
-func (x *exchange) waited(w router.Wait) {
-	if x.wait.Wake == "" || w.Wake != router.WakeNone && w.Wake != "" {
-		x.wait.Wake = w.Wake
-	}
-	x.wait.Parked = x.wait.Parked || w.Parked
-	x.wait.ParkedFor += w.ParkedFor
 }
 
 // onWait is called when the request begins to wait. The watch is kept beyond
@@ -289,7 +284,7 @@ func (x *exchange) drain() {
 func (x *exchange) record(status int, e *router.Error) {
 	x.recorded = true
 	rec := router.Record{
-		ID: x.id, At: x.arrived, Method: x.in.Method, Route: x.route.Name, Actor: x.actor, Band: x.band,
+		ID: x.id, At: x.arrived, Method: x.in.Method, Route: x.route.Name, Actor: x.actor, Instead: x.instead, Band: x.band,
 		Wait: x.wait, Status: status, Took: time.Since(x.arrived),
 	}
 	if x.budget != nil {

@@ -17,7 +17,7 @@ func (x *exchange) glance() *router.Error {
 	x.state = state
 	if ride != nil {
 		x.ride = ride
-		x.waited(ride.Wait)
+		x.wait.Add(ride.Wait)
 	}
 	return nil
 }

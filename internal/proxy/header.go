@@ -20,6 +20,10 @@ const privatePrefix = "Layover-"
 // forwardedPrefix begins the headers that only a trusted peer may send.
 const forwardedPrefix = "X-Forwarded-"
 
+// fallbackHeader names the actor that answered if it is not the one that was
+// asked for.
+const fallbackHeader = "Layover-Fallback"
+
 const requestIDHeader = "X-Request-Id"
 
 // trust says whose headers are believed. It is immutable.
@@ -226,6 +230,9 @@ func (x *exchange) modifyResponse(resp *http.Response) error {
 	}
 	if resp.StatusCode != http.StatusSwitchingProtocols && (resp.ContentLength < 0 || resp.Trailer != nil) {
 		resp.Body = &privateTrailer{resp.Body, resp, x.trust}
+	}
+	if x.instead != "" {
+		resp.Header.Set(fallbackHeader, x.actor)
 	}
 	const buffering = "X-Accel-Buffering"
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") && resp.Header.Get(buffering) == "" {

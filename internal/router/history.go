@@ -14,18 +14,19 @@ const rememberedRecords = 200
 
 // Record is one request that has its answer.
 type Record struct {
-	ID     string
-	At     time.Time // arrival
-	Method string
-	Route  string // empty when none matched
-	Actor  string
-	Band   int
-	Wait          // its Wake is empty when it was refused before it could wait
-	Reason Reason // empty: the actor answered
-	Status int
-	Took   time.Duration // arrival to the final response header
-	Detail string        // of a refusal, for the operator
-	Budget budget.Budget // its ledger says where the time went
+	ID      string
+	At      time.Time // arrival
+	Method  string
+	Route   string // empty when none matched
+	Actor   string
+	Instead string // the actor that was asked for, if Actor is its fallback
+	Band    int
+	Wait           // its Wake is empty when it was refused before it could wait
+	Reason  Reason // empty: the actor answered
+	Status  int
+	Took    time.Duration // arrival to the final response header
+	Detail  string        // of a refusal, for the operator
+	Budget  budget.Budget // its ledger says where the time went
 }
 
 // history remembers the last records and counts all of them.

@@ -25,6 +25,9 @@ type Route struct {
 
 	NoWake bool // its requests wake nobody and keep nobody awake: see Router.Glance
 
+	Fallback      string        // Ask.Fallback of its requests
+	FallbackAfter time.Duration // Ask.FallbackAfter
+
 	Band      int           // priority band of its requests
 	Budget    time.Duration // of a request that names no deadline
 	MaxBudget time.Duration // the most that a request's own deadline can have

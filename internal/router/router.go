@@ -77,7 +77,8 @@ func (r *Router) SetNames(n *Names) { r.names.Store(n) }
 
 // Ride is one request's right to use an awake actor.
 type Ride struct {
-	Target Target
+	Target  Target
+	Instead string // the actor that was asked for, if this is a ride to its fallback
 	Wait
 	use  Use
 	turn *turn // nil: the actor has no limit
@@ -88,6 +89,15 @@ type Wait struct {
 	Wake      Wake          // what it had to do with the actor's waking
 	Parked    bool          // it held a spot in the lot
 	ParkedFor time.Duration // for how long
+}
+
+// Add adds a later wait of the same request to w.
+func (w *Wait) Add(later Wait) {
+	if w.Wake == "" || later.Wake != WakeNone && later.Wake != "" {
+		w.Wake = later.Wake
+	}
+	w.Parked = w.Parked || later.Parked
+	w.ParkedFor += later.ParkedFor
 }
 
 // Done ends the ride: the actor is no longer in use by this request. It is
@@ -113,6 +123,15 @@ const (
 type Ask struct {
 	Actor string
 
+	// Fallback is the actor to use when Actor cannot serve in time: its start
+	// failed or is not due, there is no worker, spot or turn for it, or the wait
+	// has lasted FallbackAfter. Both share the request's budget. It has no
+	// fallback itself. Default: none.
+	Fallback string
+	// FallbackAfter is the most of the budget that may be waited for Actor if
+	// there is a Fallback. Default: all of it.
+	FallbackAfter time.Duration
+
 	// OnWait is called on the caller's goroutine just before the request joins
 	// its first flight, and the function it returns before Route returns. A
 	// request to an actor that the plane knows to be awake never gets there, so
@@ -127,10 +146,44 @@ type Ask struct {
 // error is an *Error.
 func (r *Router) Route(ctx context.Context, ask Ask) (*Ride, error) {
 	ride, boarded, err := r.look(ctx, ask.Actor)
-	if boarded || err != nil {
-		return ride, err
+	if boarded {
+		return ride, nil
 	}
-	return r.await(ctx, ask, ride)
+	if err == nil {
+		ride, err = r.await(ctx, ask, ride)
+	}
+	if err != nil && ask.Fallback != "" {
+		return r.fallBack(ctx, ask, err)
+	}
+	return ride, err
+}
+
+// fallBack returns a ride to the fallback if the refusal of the actor allows
+// that, and else the refusal.
+//
+//go:noinline
+func (r *Router) fallBack(ctx context.Context, ask Ask, err error) (*Ride, error) {
+	refusal, _ := errors.AsType[*Error](err)
+	switch refusal.Reason {
+	case LotFull, ActorBusy, NoWorker, StillWaking, StartFailed, BackingOff:
+	default:
+		return nil, err
+	}
+	if over(ctx) != nil || ask.Fallback == ask.Actor {
+		return nil, err
+	}
+	ride, err := r.Route(ctx, Ask{Actor: ask.Fallback, OnWait: ask.OnWait})
+	if ReasonOf(err) == ClientGone {
+		return nil, err
+	}
+	if err != nil { // what is wrong with the actor that was asked for is what to mend
+		return nil, refusal
+	}
+	ride.Instead = ask.Actor
+	wait := refusal.Wait
+	wait.Add(ride.Wait)
+	ride.Wait = wait
+	return ride, nil
 }
 
 // look returns what can be had without waiting: a ride that was boarded, or an
@@ -195,14 +248,18 @@ type waiting struct {
 	boarded bool
 	crowd   *crowd
 	member  member
-	stop    func() // Ask.OnWait's
+	stop    func()             // Ask.OnWait's
+	spend   context.CancelFunc // of the part of the budget that is for this wait; nil: all is
 }
 
 //go:noinline
 func (r *Router) arrive(ctx context.Context, ask Ask, ride *Ride) *waiting {
 	w := &waiting{router: r, ctx: ctx, actor: ask.Actor, ride: ride}
+	if ask.Fallback != "" && ask.FallbackAfter > 0 {
+		w.ctx, w.spend = budget.For(ctx, ask.FallbackAfter)
+	}
 	w.member.claim = claimOf(ctx)
-	w.member.end, _ = ctx.Deadline()
+	w.member.end, _ = w.ctx.Deadline()
 	w.crowd = r.crowds.enter(ask.Actor)
 	w.crowd.join(&w.member)
 	if ask.OnWait != nil {
@@ -217,6 +274,9 @@ func (r *Router) arrive(ctx context.Context, ask Ask, ride *Ride) *waiting {
 func (w *waiting) depart() {
 	if w.stop != nil {
 		w.stop()
+	}
+	if w.spend != nil {
+		w.spend()
 	}
 	w.crowd.remove(&w.member)
 	w.router.crowds.leave(w.actor, w.crowd)
