@@ -345,7 +345,7 @@ func (p *Plane) end(a *actor, l *life) {
 	if !l.overdue {
 		l.pool.stopping--
 	}
-	l.pass.Return()
+	p.returnLocked(l.pool, l.pass)
 	close(l.gone)
 	p.forgetLocked(a)
 	p.mu.Unlock()

@@ -230,6 +230,34 @@ func TestAPoolThatIsAddedAgainCountsWhatStillRunsInIt(t *testing.T) {
 	})
 }
 
+func TestARemovedPoolIsForgottenWithItsLastLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := fake("b")
+		b.Pool = "other"
+		s := newStage(t, 1, fake("a"))
+		defer s.close()
+		without, with := s.config, s.config
+		with.Pools = append(slices.Clone(with.Pools), Pool{Name: "other", Workers: 1})
+		with.Actors = append(slices.Clone(with.Actors), b)
+		s.script("b", script{start: time.Second, stop: 3 * time.Second})
+		s.apply(with)
+		s.visit("b", time.Second)
+		s.apply(without)
+		with.Pools[1].HeadStart = time.Minute
+		time.Sleep(2 * time.Second)
+		if _, err := s.plane.Apply(with); err == nil {
+			t.Error("a pool with a life in it changed its head start")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if pools := s.plane.Snapshot().Pools; len(pools) != 1 {
+			t.Errorf("the pools are %+v, want the one that is configured", pools)
+		}
+		s.apply(with)
+		s.visit("b", time.Second)
+	})
+}
+
 func TestABadConfigurationChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 1, fake("a"))

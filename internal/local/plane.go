@@ -132,6 +132,9 @@ func (p *Plane) Apply(c Config) (changes []string, err error) {
 	if c.State != p.state {
 		errs = append(errs, fmt.Errorf("local: the state folder cannot change from %q to %q while running: restart", p.state, c.State))
 	}
+	for _, pl := range p.pools { // a flight that left with a worker told nobody
+		p.forgetPoolLocked(pl)
+	}
 	for _, cp := range c.Pools {
 		if pl := p.pools[cp.Name]; pl != nil && (pl.HeadStart != cp.HeadStart || pl.MinUseful != cp.MinUseful) {
 			errs = append(errs, fmt.Errorf("local: pool %q: head_start and min_useful cannot change while running: restart", cp.Name))
@@ -160,9 +163,7 @@ func (p *Plane) applyPoolsLocked(configured []Pool) (changes []string) {
 		}
 		pl.removed, pl.Workers = true, 0
 		pl.gate.Resize(0)
-		if pl.gate.Stats().Held == 0 {
-			delete(p.pools, name)
-		}
+		p.forgetPoolLocked(pl)
 	}
 	for _, c := range configured {
 		pl := p.pools[c.Name]

@@ -67,6 +67,20 @@ func (p *Plane) evictLocked(pl *pool) {
 	}
 }
 
+// returnLocked gives a worker of pl back, to whoever is next in its line.
+func (p *Plane) returnLocked(pl *pool, pass turnstile.Pass) {
+	pass.Return()
+	p.forgetPoolLocked(pl)
+}
+
+// forgetPoolLocked drops a removed pool with its last worker. Until then it is
+// kept, so that one of the same name does not have more workers than it should.
+func (p *Plane) forgetPoolLocked(pl *pool) {
+	if pl.removed && p.pools[pl.Name] == pl && pl.gate.Stats().Held == 0 {
+		delete(p.pools, pl.Name)
+	}
+}
+
 // dueLocked reports whether a has been awake for d, and if not has it looked
 // at again then.
 func (p *Plane) dueLocked(a *actor, d time.Duration) bool {

@@ -235,18 +235,20 @@ func (p *Plane) take(ctx context.Context, name string, pl *pool, f *router.Fligh
 		}
 		return nil, nil
 	}
-	if !f.Commit() {
-		pass.Return()
+	committed := f.Commit()
+	p.mu.Lock()
+	if !committed {
+		p.returnLocked(pl, pass)
+		p.mu.Unlock()
 		return nil, errAbandoned
 	}
-	p.mu.Lock()
 	a, err := p.actorLocked(name)
 	if err == nil && a.state == router.Asleep && p.pools[a.def.Pool] == pl && a.refusedLocked() == nil {
 		defer p.mu.Unlock()
 		return p.beginLocked(a, pl, pass), nil
 	}
+	p.returnLocked(pl, pass)
 	p.mu.Unlock()
-	pass.Return()
 	if err == nil && !f.Uncommit() {
 		err = errAbandoned
 	}
