@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"layover/internal/router"
@@ -88,7 +89,9 @@ var (
 // errNotReady is the cause of a start that took too long.
 type errNotReady struct{ after time.Duration }
 
-func (e errNotReady) Error() string { return fmt.Sprintf("not ready after %v", e.after) }
+func (e errNotReady) Error() string {
+	return "not ready after " + strings.Replace(e.after.String(), "m0s", "m", 1)
+}
 
 // The back-off after failed starts in a row: doubling from shortest to longest.
 const (

@@ -427,7 +427,7 @@ func TestACrashIsLoggedWithLastWordsAndACrashedInstanceStaysAMinute(t *testing.T
 		}
 		time.Sleep(time.Minute - 1)
 		s.wantState("preview-7", router.Asleep)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		s.wantState("preview-7", "")
 	})
