@@ -117,9 +117,22 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		say(w, http.StatusMethodNotAllowed, "only GET and HEAD are answered here")
 	case !a.options.Public && !loopback(req.Host):
 		say(w, http.StatusMisdirectedRequest, "only requests to localhost or a loopback address are answered here")
+	case strange(req):
+		say(w, http.StatusForbidden, "requests that a page elsewhere makes are not answered here")
 	default:
 		a.mux.ServeHTTP(w, req)
 	}
+}
+
+// strange reports whether a browser asks for a page of another origin, which
+// cannot read the answer but could have profiles made. Following a link to
+// anything but a profile is no such request.
+func strange(req *http.Request) bool {
+	switch req.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return false
+	}
+	return req.Header.Get("Sec-Fetch-Dest") != "document" || strings.HasPrefix(req.URL.Path, "/debug/")
 }
 
 // loopback reports whether a Host header names this machine to itself.

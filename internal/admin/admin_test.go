@@ -91,6 +91,36 @@ func TestOnlyGetAndHeadAreAnswered(t *testing.T) {
 	}
 }
 
+func TestAPageElsewhereCannotStartProfiles(t *testing.T) {
+	a := newAdmin(t, admin.Options{})
+	for _, test := range []struct {
+		path, site, dest string
+		want             int
+	}{
+		{"/debug/pprof/cmdline", "", "", http.StatusOK},
+		{"/debug/pprof/cmdline", "none", "document", http.StatusOK},
+		{"/debug/pprof/cmdline", "same-origin", "document", http.StatusOK},
+		{"/debug/pprof/cmdline", "cross-site", "image", http.StatusForbidden},
+		{"/debug/pprof/cmdline", "cross-site", "document", http.StatusForbidden},
+		{"/debug/pprof/cmdline", "same-site", "empty", http.StatusForbidden}, // another port of localhost
+		{"/healthz", "cross-site", "empty", http.StatusForbidden},
+		{"/healthz", "cross-site", "document", http.StatusOK},
+		{"/healthz", "cross-site", "iframe", http.StatusForbidden},
+	} {
+		req := httptest.NewRequest("GET", "http://localhost"+test.path, nil)
+		for name, value := range map[string]string{"Sec-Fetch-Site": test.site, "Sec-Fetch-Dest": test.dest} {
+			if value != "" {
+				req.Header.Set(name, value)
+			}
+		}
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, req)
+		if w.Code != test.want {
+			t.Errorf("GET %s from %q for %q: status %d, want %d", test.path, test.site, test.dest, w.Code, test.want)
+		}
+	}
+}
+
 func TestOnlyLoopbackHostsAreAnsweredUnlessPublic(t *testing.T) {
 	private, public := newAdmin(t, admin.Options{}), newAdmin(t, admin.Options{Public: true})
 	for host, local := range map[string]bool{
