@@ -87,6 +87,7 @@ type statusz struct {
 		Name  string
 		State string
 		Wakes int
+		PID   int
 	}
 }
 

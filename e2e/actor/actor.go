@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -142,6 +143,8 @@ func crash() { os.Exit(3) }
 //	/upload   with the length and the CRC-32 of the body, as Sum writes them
 //	/events   with n events, one every ms milliseconds, and a trailer
 //	/socket   with a WebSocket that sends back what it gets
+//	/large    with Large
+//	/cut      with the begin of a body, and dies
 //	/fail     with 503 of its own
 //	else      with a line of its name
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -158,13 +161,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set(MarkHeader, s.name)
 	w.Header().Set(EchoHeader, id)
 	if dies {
-		w.Header().Set("Content-Length", "1000000")
-		io.WriteString(w, "this is not all")
-		http.NewResponseController(w).Flush()
-		time.Sleep(time.Millisecond) // so that some of it gets through
-		crash()
+		cut(w)
 	}
 	switch r.URL.Path {
+	case "/cut":
+		cut(w)
+	case "/large":
+		io.WriteString(w, Large)
 	case "/upload":
 		upload(w, r)
 	case "/events":
@@ -176,6 +179,21 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		fmt.Fprintf(w, "%s is awake\n", s.name)
 	}
+}
+
+// Large is more than any buffer on its way holds.
+var Large = strings.Repeat("0123456789abcde\n", 1<<18)
+
+// CutBody is what comes of a body that is cut off.
+const CutBody = "this is not all"
+
+// cut dies in the middle of a body, when some of it is on its way.
+func cut(w http.ResponseWriter) {
+	w.Header().Set("Content-Length", "1000000")
+	io.WriteString(w, CutBody)
+	http.NewResponseController(w).Flush()
+	time.Sleep(5 * time.Millisecond)
+	crash()
 }
 
 func upload(w http.ResponseWriter, r *http.Request) {

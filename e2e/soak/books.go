@@ -177,12 +177,7 @@ func (b *books) balanceOne(e entry, records []string, got int) {
 	wrong := func(format string, args ...any) {
 		b.faultLocked("%s %s to %s, %s %s: %s", s.id, s.kind, s.to, end.outcome, end.reason, fmt.Sprintf(format, args...))
 	}
-	body := s.kind == "upload" || s.role.grpc || s.kind == "rude"
-	if s.role.dies && !body && len(records) > 1 {
-		// A client may send such a request again when its connection ends
-		// without a byte; then the last time counts.
-		records = records[len(records)-1:]
-	}
+	body := s.kind == "upload" || s.role.grpc || strings.HasSuffix(s.kind, "rude")
 	switch {
 	case end.outcome == fault:
 	case len(records) > 1, len(records) == 0 && !end.mayMiss:

@@ -39,6 +39,7 @@ type shot struct {
 	band         int
 	timeout      time.Duration // that the request asks for; 0: none
 	leaveAfter   time.Duration // the client does not wait longer; 0: it does
+	sip          time.Duration // how slowly the client reads; 0: as fast as it can
 	began        time.Time
 }
 
@@ -92,18 +93,30 @@ type clients struct {
 }
 
 func (c *clients) dial(h *house) error {
-	client := func(set func(*http.Protocols)) *http.Client {
+	transport := func(set func(*http.Protocols)) *http.Transport {
 		protocols := new(http.Protocols)
 		set(protocols)
-		return &http.Client{Transport: &http.Transport{Protocols: protocols, MaxIdleConnsPerHost: 100, ExpectContinueTimeout: patience,
-			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		return &http.Transport{Protocols: protocols, MaxIdleConnsPerHost: 100, ExpectContinueTimeout: patience,
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	}
-	c.h1 = client(func(p *http.Protocols) { p.SetHTTP1(true) })
-	c.h2 = client(func(p *http.Protocols) {
+	c.h1 = &http.Client{Transport: once{transport(func(p *http.Protocols) { p.SetHTTP1(true) })}}
+	c.h2 = &http.Client{Transport: transport(func(p *http.Protocols) {
 		p.SetHTTP2(h.tlsLine != "")
 		p.SetUnencryptedHTTP2(h.tlsLine == "")
-	})
+	})}
 	return c.grpc.dial(h)
+}
+
+// once sends each request once. Transport would send one again whose reused
+// connection ended without a byte, and then one shot has two ends.
+type once struct{ *http.Transport }
+
+func (o once) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body == nil {
+		req = req.Clone(req.Context())
+		req.Body = io.NopCloser(strings.NewReader("")) // nobody can say that it can be read twice
+	}
+	return o.Transport.RoundTrip(req)
 }
 
 // closeIdle leaves no connection behind. The next requests open new ones.
@@ -154,6 +167,18 @@ func (h *house) either() *http.Client {
 	return []*http.Client{h.clients.h1, h.clients.h2}[h.chance(2)]
 }
 
+// slowly reads a large answer bit by bit, and often leaves in the middle.
+func slowly(ctx context.Context, h *house, s *shot) ending {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	if h.chance(2) == 0 {
+		timer := time.AfterFunc(h.between(0, time.Second), leave)
+		defer timer.Stop()
+	}
+	s.sip = h.between(0, 10*time.Millisecond)
+	return h.send(ctx, h.either(), s, "GET", "/large", nil, actor.Large)
+}
+
 // drip is a body that comes bit by bit.
 type drip struct {
 	rest  []byte
@@ -168,6 +193,20 @@ func (d *drip) Read(p []byte) (int, error) {
 	n := copy(p[:min(len(p), 16<<10)], d.rest)
 	d.rest = d.rest[n:]
 	return n, nil
+}
+
+// sipper reads little at a time.
+type sipper struct {
+	from  io.Reader
+	pause time.Duration // before each of its reads; 0: it is none
+}
+
+func (s *sipper) Read(p []byte) (int, error) {
+	if s.pause == 0 {
+		return s.from.Read(p)
+	}
+	time.Sleep(s.pause)
+	return s.from.Read(p[:min(len(p), 64<<10)])
 }
 
 var payload = []byte(strings.Repeat("0123456789abcde\n", 32<<10))
@@ -209,7 +248,7 @@ func (h *house) send(ctx context.Context, client *http.Client, s *shot, method, 
 	}
 	took := time.Since(s.began)
 	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
+	got, err := io.ReadAll(&sipper{resp.Body, s.sip})
 	e := s.judge(resp, string(got), err, want, ctx)
 	e.took = took
 	return e
@@ -234,7 +273,7 @@ func (s *shot) judge(resp *http.Response, got string, err error, want string, ct
 		return ending{outcome: cut}
 	case err != nil:
 		return faulty("the body ended with %v", err)
-	case got != want && !strings.HasPrefix(got, "this is not all"):
+	case got != want:
 		return faulty("%d bytes of body, %.40q, want %.40q", len(got), got, want)
 	case resp.StatusCode >= 400:
 		return ending{outcome: own}
@@ -322,6 +361,34 @@ func rude(ctx context.Context, h *house, s *shot) ending {
 	case <-ctx.Done():
 	case <-time.After(h.between(0, 800*time.Millisecond)):
 	}
+	return ending{outcome: left, mayMiss: true}
+}
+
+// rude2 uploads over a HTTP/2 connection of its own, which it resets at any
+// moment.
+func rude2(ctx context.Context, h *house, s *shot) ending {
+	ctx, leave := context.WithTimeout(ctx, h.between(0, time.Second))
+	defer leave()
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	client := http.Client{Transport: &http.Transport{Protocols: protocols, DialContext: func(_ context.Context, network, addr string) (net.Conn, error) {
+		conn, err := net.Dial(network, addr)
+		if err == nil {
+			conn.(*net.TCPConn).SetLinger(0)
+			context.AfterFunc(ctx, func() { conn.Close() })
+		}
+		return conn, err
+	}}}
+	req, err := http.NewRequest("POST", h.url("/upload"), &drip{rest: payload, pause: 10 * time.Millisecond})
+	if err != nil {
+		return faulty("%v", err)
+	}
+	req.Header = s.header()
+	if resp, err := client.Do(req); err == nil {
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	<-ctx.Done()
 	return ending{outcome: left, mayMiss: true}
 }
 
