@@ -24,6 +24,7 @@ import (
 //
 //	life != nil     <=> state != asleep: each life holds one pass of its pool
 //	going to sleep  =>  draining (requests with it) or stopping (none, or the process is given up)
+//	Plane.queued    =   actors that are queued: instances of templates that are asleep and wanted
 //	pool.draining   =   lives of the pool that are draining
 //	pool.stopping   =   lives of the pool that are stopping and not overdue: workers on their way back
 type actor struct {
@@ -31,6 +32,7 @@ type actor struct {
 	def      Actor // what its next life will be
 	template bool  // made by a request, to be forgotten
 	removed  bool  // no longer in the configuration
+	queued   bool  // it counts in Plane.queued
 
 	state    router.State // never Failed
 	since    time.Time    // when state began
@@ -131,6 +133,7 @@ func (p *Plane) beginLocked(a *actor, pl *pool, pass turnstile.Pass) *life {
 	}
 	a.wakes++
 	a.life = l
+	p.tallyLocked(a)
 	a.enterLocked(router.Waking)
 	p.lives.Add(1)
 	go p.live(ctx, a, l, job{Actor: a.def, wake: l.number}) // Stop waits for it
@@ -350,6 +353,7 @@ func (p *Plane) end(a *actor, l *life) {
 	}
 	p.returnLocked(l.pool, l.pass)
 	close(l.gone)
+	p.tallyLocked(a)
 	p.forgetLocked(a)
 	p.mu.Unlock()
 	if l.why == errCrashed {
@@ -411,12 +415,12 @@ func (p *Plane) ring(a *actor) {
 // forgetLocked drops an actor that a request made, or that was removed, once
 // nothing is left of it that matters: no life, nobody who wants it, no
 // back-off that the next start has to know of, and no crash that nobody may
-// have seen yet.
+// have seen yet. Of too many, the latter two are dropped as well.
 func (p *Plane) forgetLocked(a *actor) {
 	if !a.template && !a.removed || a.life != nil || a.wanted > 0 || len(a.places) > 0 || p.actors[a.name] != a {
 		return
 	}
-	if !a.removed {
+	if !a.removed && len(p.actors)-len(p.defs.exact) < 2*p.mostQueuedLocked() {
 		until := a.shownTo
 		if !a.retryAt.IsZero() {
 			until = later(until, a.retryAt.Add(backoff(a.failures)))
@@ -430,4 +434,29 @@ func (p *Plane) forgetLocked(a *actor) {
 		a.alarm.Stop()
 	}
 	delete(p.actors, a.name)
+}
+
+// tallyLocked keeps Plane.queued right. It must be called whenever a begins or
+// stops to be wanted or asleep, or changes between instance and configured.
+func (p *Plane) tallyLocked(a *actor) {
+	queued := a.template && a.life == nil && (a.wanted > 0 || len(a.places) > 0)
+	switch {
+	case queued && !a.queued:
+		p.queued++
+	case !queued && a.queued:
+		p.queued--
+	}
+	a.queued = queued
+}
+
+// mostQueuedLocked bounds the instances of templates that are asleep and
+// wanted. What is configured is bounded by the configuration, and requests that
+// wait by the lot, but anybody can ask for one name after another and leave at
+// once, and each of them would be in line.
+func (p *Plane) mostQueuedLocked() int {
+	workers := 0
+	for _, pl := range p.pools {
+		workers += pl.Workers
+	}
+	return max(1024, 16*workers)
 }

@@ -72,6 +72,7 @@ type Plane struct {
 	pools  map[string]*pool
 	defs   definitions
 	actors map[string]*actor
+	queued int // instances of templates that are asleep and wanted
 	wakes  uint64
 	closed bool
 }
@@ -204,6 +205,7 @@ func (p *Plane) applyActorsLocked() (changes []string) {
 		}
 		_, exact := p.defs.exact[name]
 		a.template = !exact
+		p.tallyLocked(a)
 		if a.removed {
 			a.removed = false
 			note(name, "added again")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"layover/internal/router"
+	"layover/parking"
 )
 
 func TestAWakeTakesAsLongAsTheStart(t *testing.T) {
@@ -522,6 +523,39 @@ func TestTemplateInstancesAreForgottenWhenAsleepAndUnwanted(t *testing.T) {
 		if n := len(s.plane.actors); n != 0 {
 			t.Errorf("%d instances are remembered after the flood, want none", n)
 		}
+	})
+}
+
+func TestAFloodOfNamesHasAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 1024
+		s := newStage(t, 1, fake("a"), fake("x-*"))
+		defer s.close()
+		s.router = router.New(s.plane, parking.NewLot(0), router.Options{Linger: 5 * time.Second})
+		refused := func(name string) string { return s.refused(name, router.LotFull, 0).Detail }
+		refused("a")
+		time.Sleep(2 * time.Second)
+		ride := s.ride("a", 0)
+		for i := range 3 * most { // each leaves a wake-up in line
+			if detail := refused(fmt.Sprint("x-", i)); (detail == "too many actors are asked for at once") != (i >= most) {
+				t.Fatalf("request %d is refused with %q", i, detail)
+			}
+		}
+		synctest.Wait()
+		if pool := s.plane.Snapshot().Pools[0]; pool.Waiting != most || len(s.plane.actors) != 1+most {
+			t.Errorf("%d wake-ups are in line for %d actors", pool.Waiting, len(s.plane.actors))
+		}
+		s.visit("a", 0)
+		refused("x-7")
+		time.Sleep(5*time.Second + 1)
+		synctest.Wait()
+		if len(s.plane.actors) != 1 || s.plane.queued != 0 {
+			t.Errorf("%d actors are left, %d queued", len(s.plane.actors), s.plane.queued)
+		}
+		if detail := refused("x-0"); detail == "too many actors are asked for at once" {
+			t.Error("there is no room after the flood")
+		}
+		ride.Done()
 	})
 }
 

@@ -45,6 +45,7 @@ func randomRun(t *testing.T, seed uint64) {
 		a.StartTimeout, a.Grace = pick(400, 30000), pick(100, 2000)
 		actors = append(actors, a)
 	}
+	actors = append(actors, fake("t-*"))
 	s := newStage(t, 1+rng.IntN(4), actors...)
 	newScript := func() script {
 		how := script{start: pick(0, 1, 50, 500, 3000), stop: pick(0, 1, 100, 1000)}
@@ -60,14 +61,18 @@ func randomRun(t *testing.T, seed uint64) {
 		}
 		return how
 	}
-	for _, a := range actors {
-		s.script(a.Name, newScript())
+	names := []string{"t-0", "t-1", "t-2"}
+	for _, a := range actors[:8] {
+		names = append(names, a.Name)
+	}
+	for _, name := range names {
+		s.script(name, newScript())
 	}
 	var asked, answered atomic.Int64
 	for range 250 {
 		switch n := rng.IntN(100); {
 		case n < 70:
-			name, d, stay, band := actors[rng.IntN(len(actors))].Name, pick(1, 100, 2000, 60000), pick(0, 1, 300, 4000), rng.IntN(3)
+			name, d, stay, band := names[rng.IntN(len(names))], pick(1, 100, 2000, 60000), pick(0, 1, 300, 4000), rng.IntN(3)
 			asked.Add(1)
 			go func() { // the last check waits for it
 				defer answered.Add(1)
@@ -82,7 +87,7 @@ func randomRun(t *testing.T, seed uint64) {
 				}
 			}()
 		case n < 76:
-			s.script(actors[rng.IntN(len(actors))].Name, newScript())
+			s.script(names[rng.IntN(len(names))], newScript())
 		case n < 80:
 			s.host.mu.Lock()
 			for _, pr := range s.host.running { // any
@@ -104,7 +109,7 @@ func randomRun(t *testing.T, seed uint64) {
 			c.Actors = slices.Delete(slices.Clone(actors), drop, drop+1)
 			s.apply(c)
 		case n < 91:
-			go s.plane.Sleep(t.Context(), actors[rng.IntN(len(actors))].Name)
+			go s.plane.Sleep(t.Context(), names[rng.IntN(len(names))])
 		default:
 			time.Sleep(pick(1, 10, 300, 2000))
 		}
@@ -146,7 +151,11 @@ func (s *stage) check() {
 	defer p.mu.Unlock()
 	lives := make(map[*pool]int)
 	draining, stopping := make(map[*pool]int), make(map[*pool]int)
+	queued := 0
 	for _, a := range p.actors {
+		if a.template && a.life == nil && (a.wanted > 0 || len(a.places) > 0) {
+			queued++
+		}
 		if (a.life == nil) != (a.state == router.Asleep) {
 			s.Errorf("%s is %s with life %v", a.name, a.state, a.life)
 		}
@@ -168,6 +177,9 @@ func (s *stage) check() {
 				s.Errorf("%s drains with nothing in flight", a.name)
 			}
 		}
+	}
+	if queued != p.queued {
+		s.Errorf("%d instances are asleep and wanted, counted are %d", queued, p.queued)
 	}
 	for _, pl := range p.pools {
 		available, waiting := pl.gate.Snapshot()

@@ -28,7 +28,12 @@ func (p *Plane) Want(name string) (router.Use, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.template && a.life == nil && !a.queued && p.queued >= p.mostQueuedLocked() {
+		p.forgetLocked(a)
+		return nil, tooMany()
+	}
 	a.wanted++
+	p.tallyLocked(a)
 	return &use{plane: p, actor: a}, nil
 }
 
@@ -70,6 +75,13 @@ func (p *Plane) actorLocked(name string) (*actor, error) {
 	return a, nil
 }
 
+// tooMany is the refusal of one instance of a template more.
+func tooMany() *router.Error {
+	err := router.Fail(router.LotFull, "too many actors are asked for at once", nil)
+	err.RetryAfter = 10 * time.Second // nobody can tell: who is in line may not even wait any more
+	return err
+}
+
 // Awake implements [router.Use].
 func (u *use) Awake() (router.Target, bool) {
 	u.plane.mu.Lock()
@@ -97,7 +109,7 @@ func (u *use) takeLocked() (router.Target, bool) {
 	u.with.inFlight++
 	u.with.served = true
 	a.wanted--
-	return u.with.target, true
+	return u.with.target, true // no need to tally: it is awake
 }
 
 // Done implements [router.Use].
@@ -111,6 +123,7 @@ func (u *use) Done() {
 	u.done = true
 	if u.with == nil {
 		a.wanted--
+		p.tallyLocked(a)
 	} else {
 		u.with.inFlight--
 		if !u.glance {
@@ -269,6 +282,7 @@ func (p *Plane) standInLine(ctx context.Context, name string, pl *pool, place *t
 		a.places = make(map[*turnstile.Place]struct{})
 	}
 	a.places[place] = struct{}{}
+	p.tallyLocked(a)
 	p.evictLocked(pl)
 	p.mu.Unlock()
 
@@ -280,6 +294,7 @@ func (p *Plane) standInLine(ctx context.Context, name string, pl *pool, place *t
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(a.places, place)
+	p.tallyLocked(a)
 	p.forgetLocked(a)
 	return pass, ok
 }
