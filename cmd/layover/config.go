@@ -75,7 +75,8 @@ type actor struct {
 
 	StartTimeout, Grace, Idle, MinAwake, MaxHold time.Duration
 
-	Limit router.Limit
+	Limit     router.Limit
+	KeepAwake bool
 }
 
 // How a log is written.
@@ -125,7 +126,7 @@ var (
 	timeFields    = []string{"start_timeout", "grace", "idle", "min_awake", "max_hold"}
 	defaultFields = slices.Concat([]string{"budget", "max_budget", "pool"}, timeFields)
 	poolFields    = []string{"workers", "head_start", "min_useful"}
-	actorFields   = slices.Concat([]string{"command", "cwd", "env", "user", "pool", "protocol", "ready", "max_concurrent", "max_waiting"}, timeFields)
+	actorFields   = slices.Concat([]string{"command", "cwd", "env", "user", "pool", "protocol", "ready", "max_concurrent", "max_waiting", "keep_awake"}, timeFields)
 	routeFields   = []string{"name", "host", "path", "header", "value", "actor", "wake", "fallback", "fallback_after", "band", "budget", "max_budget"}
 )
 
@@ -306,6 +307,7 @@ func (c *config) readActor(r *reader, e entry, d defaults) actor {
 		}
 	}
 	a.readTimes(r, f)
+	a.KeepAwake = r.boolean(f, "keep_awake")
 	a.Limit.Concurrent = r.integer(f, "max_concurrent", 0, 100_000, 0)
 	a.Limit.Waiting = r.integer(f, "max_waiting", 0, 1_000_000, waitingPerTurn*a.Limit.Concurrent)
 	return a

@@ -19,6 +19,8 @@ const good = `actors: {a: {command: [sleep, "1"]}}
 routes: [{host: a.test, actor: a}]
 `
 
+const keptTwice = "actors: {a: {command: [sleep], keep_awake: true}, b: {command: [sleep], keep_awake: true}, c: {command: [sleep]}}\nroutes: [{host: \"{actor}.test\"}]\n"
+
 // routeWith is a file with two actors and a route to a with further settings.
 func routeWith(more string) string {
 	return "actors: {a: {command: [sleep]}, spare: {command: [sleep]}}\nroutes:\n- {host: a.test, actor: a, " + more + "}\n"
@@ -78,6 +80,11 @@ func TestConfigSaysTheLineWhatIsWrongAndTheFix(t *testing.T) {
 		{"late fallback", routeWith("fallback: spare, fallback_after: 30s"), "f.yaml:3: fallback_after 30s is not below the budget 30s, so no time would be left for the fallback; make it shorter"},
 		{"fallback of glances", routeWith("fallback: spare, wake: false"), "f.yaml:3: route 1 has wake: false, so its requests wait for nothing that a fallback could do instead; delete one of them"},
 		{"good fallback", routeWith("fallback: spare, fallback_after: 29s"), ""},
+		{"too many kept", "pools: {p: {workers: 1}}\n" + keptTwice, `f.yaml:1: pool "p": has 1 workers for 2 actors that are kept awake: give it more, or keep fewer`},
+		{"only kept", "pools: {p: {workers: 2}}\n" + keptTwice, `f.yaml:1: warning: all workers of pool "p" are for actors that are kept awake, so actor "c" is never woken; add one`},
+		{"enough workers", "pools: {p: {workers: 3}}\n" + keptTwice, ""},
+		{"kept template", "actors: {a-*: {command: [sleep], keep_awake: true}}\nroutes: [{host: \"{actor}.test\"}]\n", `f.yaml:1: actor "a-*": is a template, which has no actor to keep awake: give that one an entry of its own`},
+		{"kept and held", "actors: {a: {command: [sleep], keep_awake: true, max_hold: 1h}}\nroutes: [{host: a.test, actor: a}]\n", `f.yaml:1: actor "a": is kept awake, but max_hold 1h0m0s would put it to sleep: remove one of them`},
 		{"only glances", "actors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a, wake: false}]\n", `f.yaml:1: warning: actor "a" is not woken by any route`},
 		{"merge key", "x: &x {workers: 1}\npools: {p: {<<: *x}}\n" + good, "f.yaml:1: the file has no field \"x\"; use one of " + strings.Join(topFields, ", ") + "\n" +
 			"f.yaml:2: merge keys (<<) are not read; write the values out, or put shared ones under 'defaults'\n" +

@@ -76,6 +76,9 @@ type wait struct{ phase, most, end string }
 func waits(a actor, p pool, rt route) []wait {
 	budget := rt.Budget
 	rows := []wait{{"awake", "no wait", "never parks, needs no spot in the lot"}}
+	if a.KeepAwake {
+		rows[0].end += "; kept awake"
+	}
 	if rt.NoWake {
 		rows = []wait{
 			{"awake", "no wait", "served, and no use of the actor: it sleeps as if nobody had asked"},

@@ -116,6 +116,14 @@ func TestR73_ADrainLastsAsLongAsTheLongestBudgetUnlessToldOtherwise(t *testing.T
 	}
 }
 
+func TestAKeptActorIsAwakeBeforeAnyRequest(t *testing.T) {
+	p := serving(t, t.TempDir(), byName+"actors:\n"+strings.Replace(testActor("a", 0, ""), "{command", "{keep_awake: true, command", 1))
+	until(t, "the actor to wake", func() bool { return p.logged("actor awake", "actor=a") })
+	if a := p.served("a.test"); a.pid == 0 {
+		t.Errorf("answer %+v", a)
+	}
+}
+
 func TestAReloadPutsTheLimitOfAnActorIntoForce(t *testing.T) {
 	folder := t.TempDir()
 	p := serving(t, folder, byName+"actors:\n"+testActor("a", 0, ""))

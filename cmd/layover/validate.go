@@ -46,11 +46,32 @@ func (c *config) check(r *reader) {
 	if len(c.Actors) == 0 {
 		r.add(c.root.at("actors"), "there are no actors; add at least one with its command")
 	}
+	c.warnOfKept()
 	c.checkRoutes(r)
 	c.checkTemplates()
 	c.checkReach()
 	if len(r.list) == 0 {
 		c.checkPlane(r)
+	}
+}
+
+// warnOfKept warns of pools that have no worker but for actors that are kept
+// awake.
+func (c *config) warnOfKept() {
+	for _, p := range c.Pools {
+		kept, others := 0, ""
+		for _, a := range c.Actors {
+			switch {
+			case a.Pool != p.Name:
+			case a.KeepAwake:
+				kept++
+			default:
+				others = a.Name
+			}
+		}
+		if kept == p.Workers && others != "" {
+			c.warnings.add(p.fields.line, "all workers of pool %q are for actors that are kept awake, so actor %q is never woken; add one", p.Name, others)
+		}
 	}
 }
 

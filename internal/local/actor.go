@@ -40,6 +40,7 @@ type actor struct {
 	wanted   int          // requests that want it and are not with it
 	lastUsed time.Time    // when a request last left it
 	places   map[*turnstile.Place]struct{}
+	kept     *turnstile.Place // one of places: that of keepLocked; nil: none
 
 	wakes     uint64
 	lastWake  time.Duration
@@ -348,6 +349,7 @@ func (p *Plane) end(a *actor, l *life) {
 	}
 	a.life = nil
 	a.enterLocked(router.Asleep)
+	p.keepLocked(a) // while the worker is on its way back: before others in line get it, and nobody is evicted
 	if !l.overdue {
 		l.pool.stopping--
 	}
@@ -369,7 +371,7 @@ func (p *Plane) settleLocked(a *actor) {
 		return
 	}
 	p.evictLocked(a.life.pool)
-	if a.def.Idle == 0 || !a.idleLocked() {
+	if a.def.Idle == 0 || a.def.KeepAwake || !a.idleLocked() {
 		return
 	}
 	at := later(a.idleSinceLocked().Add(a.def.Idle), a.life.awakeAt.Add(a.def.MinAwake))
@@ -409,6 +411,7 @@ func (p *Plane) ring(a *actor) {
 	defer p.mu.Unlock()
 	a.alarmAt = time.Time{}
 	p.settleLocked(a)
+	p.keepLocked(a)
 	p.forgetLocked(a)
 }
 

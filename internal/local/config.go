@@ -57,6 +57,7 @@ type Actor struct {
 	Grace        time.Duration // from TERM to KILL. Default: 10 seconds
 	Idle         time.Duration // without a request until it sleeps. Default: it never sleeps for idleness alone
 	MinAwake     time.Duration // before which it is not put to sleep for being idle. Default: 0
+	KeepAwake    bool          // started by the plane itself, at once and after it exits, and never put to sleep for being idle; not for templates
 	MaxHold      time.Duration // awake for so long, it is put to sleep although busy when a wake-up waits for a worker. Default: never
 }
 
@@ -128,7 +129,7 @@ func (c Config) Validate() error {
 				actor.Name, actor.Pool, quoted(slices.Sorted(maps.Keys(pools)))))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.keptProblems()...)...)
 }
 
 func (a Actor) problems() (errs []error) {
@@ -174,6 +175,12 @@ func (a Actor) problems() (errs []error) {
 		if d < 0 {
 			bad("has a negative duration %v: use 0 for its default", d)
 		}
+	}
+	if a.KeepAwake && strings.Contains(a.Name, "*") {
+		bad("is a template, which has no actor to keep awake: give that one an entry of its own")
+	}
+	if a.KeepAwake && a.MaxHold > 0 {
+		bad("is kept awake, but max_hold %v would put it to sleep: remove one of them", a.MaxHold)
 	}
 	if a.MaxHold > 0 && a.MaxHold < a.MinAwake {
 		bad("max_hold %v is below min_awake %v: it could neither stay nor go in between", a.MaxHold, a.MinAwake)
@@ -287,5 +294,5 @@ func (a Actor) sameProgram(b Actor) bool {
 
 func (a Actor) equal(b Actor) bool {
 	return a.sameProgram(b) && a.StartTimeout == b.StartTimeout && a.Grace == b.Grace &&
-		a.Idle == b.Idle && a.MinAwake == b.MinAwake && a.MaxHold == b.MaxHold
+		a.Idle == b.Idle && a.MinAwake == b.MinAwake && a.KeepAwake == b.KeepAwake && a.MaxHold == b.MaxHold
 }

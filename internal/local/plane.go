@@ -148,6 +148,9 @@ func (p *Plane) Apply(c Config) (changes []string, err error) {
 	p.defs = newDefinitions(c.Actors)
 	changes = append(p.applyPoolsLocked(c.Pools), templateChanges(was, p.defs.templates)...)
 	changes = append(changes, p.applyActorsLocked()...)
+	for _, a := range p.actors {
+		p.keepLocked(a)
+	}
 	for _, pl := range p.pools {
 		p.evictLocked(pl)
 	}
@@ -364,7 +367,7 @@ func (p *Plane) Snapshot() router.PlaneSnapshot {
 
 func (a *actor) snapshotLocked() router.ActorSnapshot {
 	s := router.ActorSnapshot{
-		Name: a.name, Pool: a.def.Pool, State: a.state, Since: a.since, Wanted: a.wanted, LastUsed: a.lastUsed,
+		Name: a.name, Pool: a.def.Pool, Kept: a.def.KeepAwake, State: a.state, Since: a.since, Wanted: a.wanted, LastUsed: a.lastUsed,
 		Wakes: a.wakes, LastWake: a.lastWake, LastError: a.lastError, Output: a.lastWords,
 	}
 	if a.state == router.Asleep && a.retryAt.After(time.Now()) {
