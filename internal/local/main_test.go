@@ -149,6 +149,10 @@ func act(what string) {
 	case "orphanage": // leaves a process in a session of its own that ends when told
 		fork("orphan", os.Stdout, &syscall.SysProcAttr{Setsid: true})
 		serve(listen(port))
+	case "escapee": // leaves a process in a session of its own that nothing tells whose it is
+		os.Unsetenv(markerKey)
+		fork("orphan", os.Stdout, &syscall.SysProcAttr{Setsid: true})
+		serve(listen(port))
 	case "orphan":
 		usr1 := make(chan os.Signal, 1)
 		signal.Notify(usr1, syscall.SIGUSR1)

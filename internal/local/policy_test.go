@@ -306,6 +306,66 @@ func TestADrainThatLastsDoesNotKeepAnIdleActorFromBeingEvicted(t *testing.T) {
 	})
 }
 
+func TestMaxHoldDrainsNoMoreActorsThanAreWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := fake("a"), fake("b")
+		a.MaxHold, b.MaxHold = 5*time.Second, 5*time.Second
+		s := newStage(t, 2, a, b, fake("c"))
+		defer s.close()
+		first, second := s.ride("a", time.Second), s.ride("b", time.Second)
+		c := s.ask("c", time.Hour)
+		time.Sleep(time.Minute)
+		s.wantState("a", router.GoingToSleep)
+		s.wantState("b", router.Awake)
+		first.Done()
+		(<-c).ride.Done()
+		second.Done()
+	})
+}
+
+func TestWhatACrashLeavesIsGivenNoGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("a"))
+		defer s.close()
+		a := s.plane.actors["a"]
+		exited := router.Fail(router.StartFailed, "", errExited)
+		for _, test := range []struct {
+			what string
+			life life
+			late bool
+			want time.Duration
+		}{
+			{"evicted", life{why: errEvicted}, false, 10 * time.Second},
+			{"crashed", life{why: errCrashed}, false, 0},
+			{"exited before it was ready", life{why: errFailed, err: exited}, false, 0},
+			{"not ready in time", life{why: errFailed, err: router.Fail(router.StartFailed, "", errNotReady{})}, false, 10 * time.Second},
+			{"started too late", life{why: errFailed}, true, 0},
+		} {
+			if got := s.plane.grace(a, &test.life, test.late); got != test.want {
+				t.Errorf("%s: the grace is %v, want %v", test.what, got, test.want)
+			}
+		}
+	})
+}
+
+func TestAFlightThatFindsAStartUnderWayIsCommittedToIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("a"))
+		defer s.close()
+		s.script("a", script{start: 10 * time.Second})
+		first := s.ask("a", time.Hour)
+		synctest.Wait()
+		s.router = router.New(s.plane, s.lot, router.Options{}) // knows nothing of the first one's flight
+		s.refusal(<-s.ask("a", 2*time.Second), router.StillWaking, 2*time.Second)
+		ride := s.ride("a", 8*time.Second)
+		if ride.Wake != router.WakeJoined {
+			t.Errorf("the wake-up was %s, want it joined: the flight outlives its caller", ride.Wake)
+		}
+		ride.Done()
+		(<-first).ride.Done()
+	})
+}
+
 func TestAnActorThatCannotBeKilledDoesNotKeepAnIdleOneFromBeingEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 2, fake("stuck"), fake("idle"), fake("c"))
