@@ -31,7 +31,7 @@ func TestAKeptActorStartsByItselfAndAgainAfterItExits(t *testing.T) {
 		s.host.crash("a")
 		time.Sleep(2*time.Second - 1)
 		s.wantState("a", router.Waking) // a second of back-off, then it starts
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		s.wantState("a", router.Awake)
 	})

@@ -143,8 +143,8 @@ func (x *exchange) board() *router.Error {
 		return x.turnedAway(err)
 	}
 	x.ride = ride
-	if ride.Instead != "" {
-		x.actor, x.instead = x.route.Fallback, ride.Instead
+	if ride.FellBack {
+		x.actor, x.instead = x.route.Fallback, x.actor
 	}
 	x.wait.Add(ride.Wait)
 	return nil

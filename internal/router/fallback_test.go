@@ -14,12 +14,12 @@ import (
 )
 
 // fallBack asks for a with b as its fallback.
-func fallBack(r *router.Router, d, after time.Duration) (ride *router.Ride, err error, took time.Duration, ledger string) {
+func fallBack(r *router.Router, d, after time.Duration) (ride *router.Ride, took time.Duration, ledger string, err error) {
 	ctx, cancel := budget.For(context.Background(), d)
 	defer cancel()
 	start := time.Now()
 	ride, err = r.Route(ctx, router.Ask{Actor: "a", Fallback: "b", FallbackAfter: after})
-	return ride, err, time.Since(start), budget.From(ctx).Ledger().String()
+	return ride, time.Since(start), budget.From(ctx).Ledger().String(), err
 }
 
 // brokenA is a plane whose a does not start, and whose b takes a second.
@@ -38,16 +38,16 @@ func brokenA(workers int) *planetest.Scripted {
 func TestAFallbackServesWithinTheSameBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := router.New(brokenA(2), parking.NewLot(1), router.Options{})
-		if _, err, took, _ := fallBack(r, 1500*time.Millisecond, 0); router.ReasonOf(err) != router.StartFailed || took != 1500*time.Millisecond {
+		if _, took, _, err := fallBack(r, 1500*time.Millisecond, 0); router.ReasonOf(err) != router.StartFailed || took != 1500*time.Millisecond {
 			t.Errorf("with too little left: %v after %v, want what is wrong with the actor at the budget's end", err, took)
 		}
 		r.Wait(context.Background())
-		ride, err, took, ledger := fallBack(r, time.Minute, 0)
-		if err != nil || took != time.Second || ride.Instead != "a" || ride.Target.Addr != "b" || ride.Wake != router.WakeTriggered || !ride.Parked {
+		ride, took, ledger, err := fallBack(r, time.Minute, 0)
+		if err != nil || took != time.Second || !ride.FellBack || ride.Target.Addr != "b" || ride.Wake != router.WakeTriggered || !ride.Parked {
 			t.Fatalf("ride = %+v, %v after %v, %s; want one to b, which was awake, after the failed start", ride, err, took, ledger)
 		}
 		ride.Done()
-		if ride, err, _, _ := fallBack(r, time.Minute, 0); err != nil {
+		if ride, _, _, err := fallBack(r, time.Minute, 0); err != nil {
 			t.Error(err)
 		} else {
 			ride.Done()
@@ -60,14 +60,14 @@ func TestAFallbackIsUsedAfterItsTime(t *testing.T) {
 		plane := taking(planetest.NewScripted(2, "a", "b"), 10*time.Second)
 		r := router.New(plane, parking.NewLot(10), router.Options{})
 		send(r, "b", 0, time.Minute).mustServe(t).Done()
-		ride, err, took, ledger := fallBack(r, time.Minute, 3*time.Second)
-		if err != nil || took != 3*time.Second || ride.Instead != "a" || ledger != "wake 3s of 3s" {
+		ride, took, ledger, err := fallBack(r, time.Minute, 3*time.Second)
+		if err != nil || took != 3*time.Second || !ride.FellBack || ledger != "wake 3s of 3s" {
 			t.Fatalf("ride = %+v, %v after %v, %s; want one to b after 3s", ride, err, took, ledger)
 		}
 		ride.Done()
 		time.Sleep(7 * time.Second) // the start went on
-		ride, err, took, _ = fallBack(r, time.Minute, 3*time.Second)
-		if err != nil || took != 0 || ride.Instead != "" || plane.Wakes("a") != 1 {
+		ride, took, _, err = fallBack(r, time.Minute, 3*time.Second)
+		if err != nil || took != 0 || ride.FellBack || plane.Wakes("a") != 1 {
 			t.Errorf("ride = %+v, %v after %v, want one to a at once", ride, err, took)
 		}
 		ride.Done()
@@ -86,8 +86,8 @@ func TestAFallbackIsUsedWithoutSpotTurnOrWorker(t *testing.T) {
 		}
 		expect := func(why string, want time.Duration, after time.Duration) {
 			t.Helper()
-			ride, err, took, _ := fallBack(r, time.Minute, after)
-			if err != nil || took != want || ride.Instead != "a" {
+			ride, took, _, err := fallBack(r, time.Minute, after)
+			if err != nil || took != want || !ride.FellBack {
 				t.Fatalf("%s: ride = %+v, %v after %v, want one to b after %v", why, ride, err, took, want)
 			}
 			ride.Done()

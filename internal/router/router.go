@@ -77,8 +77,7 @@ func (r *Router) SetNames(n *Names) { r.names.Store(n) }
 
 // Ride is one request's right to use an awake actor.
 type Ride struct {
-	Target  Target
-	Instead string // the actor that was asked for, if this is a ride to its fallback
+	Target Target
 	Wait
 	use  Use
 	turn *turn // nil: the actor has no limit
@@ -88,6 +87,7 @@ type Ride struct {
 type Wait struct {
 	Wake      Wake          // what it had to do with the actor's waking
 	Parked    bool          // it held a spot in the lot
+	FellBack  bool          // the ride is to Ask.Fallback
 	ParkedFor time.Duration // for how long
 }
 
@@ -105,7 +105,9 @@ func (w *Wait) Add(later Wait) {
 // closed. Calling it again is a no-op.
 func (ride *Ride) Done() {
 	ride.use.Done()
-	ride.turn.done()
+	if ride.turn != nil {
+		ride.turn.done()
+	}
 }
 
 // Wake says what a request had to do with its actor's waking.
@@ -179,9 +181,9 @@ func (r *Router) fallBack(ctx context.Context, ask Ask, err error) (*Ride, error
 	if err != nil { // what is wrong with the actor that was asked for is what to mend
 		return nil, refusal
 	}
-	ride.Instead = ask.Actor
 	wait := refusal.Wait
 	wait.Add(ride.Wait)
+	wait.FellBack = true
 	ride.Wait = wait
 	return ride, nil
 }
@@ -196,24 +198,20 @@ func (r *Router) look(ctx context.Context, actor string) (ride *Ride, boarded bo
 	if err != nil {
 		return nil, false, explained(err, actor)
 	}
-	turn, busy := r.gates.enter(ctx, actor)
-	if busy != nil {
-		use.Done()
-		return nil, false, busy
+	var turn *turn
+	if r.gates.limits.Load() != nil { // else there is nothing to be paid for
+		var busy *Error
+		if turn, busy = r.gates.enter(ctx, actor); busy != nil {
+			use.Done()
+			return nil, false, busy
+		}
 	}
-	ride = &Ride{use: use, turn: turn}
-	return ride, ride.board(), nil
-}
-
-// board takes the target of an actor that is awake, if it is the ride's turn.
-func (ride *Ride) board() (ok bool) {
-	if ride.turn.waits() {
-		return false
+	if !turn.waits() {
+		if target, ok := use.Awake(); ok {
+			return &Ride{Target: target, Wait: Wait{Wake: WakeNone}, use: use, turn: turn}, true, nil
+		}
 	}
-	if ride.Target, ok = ride.use.Awake(); ok {
-		ride.Wake = WakeNone
-	}
-	return ok
+	return &Ride{use: use, turn: turn}, false, nil
 }
 
 // await waits for the ride's turn, then joins flights until one brings a target
@@ -296,7 +294,10 @@ func (w *waiting) takeTurn() (bool, error) {
 	if err := w.router.takeTurn(w.ctx, w.actor, w.ride.turn); err != nil {
 		return true, err
 	}
-	w.boarded = w.ride.board()
+	ride := w.ride
+	if ride.Target, w.boarded = ride.use.Awake(); w.boarded {
+		ride.Wake = WakeNone
+	}
 	return w.boarded, nil
 }
 

@@ -88,9 +88,6 @@ func (l Limit) passes() int {
 // enter takes a turn with actor, or a place in its line if there is none. The
 // turn is nil if the actor has no limit.
 func (gs *gates) enter(ctx context.Context, actor string) (*turn, *Error) {
-	if gs.limits.Load() == nil {
-		return nil, nil
-	}
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	limit := gs.limit(actor)
@@ -160,9 +157,6 @@ func (t *turn) late(e *Error) *Error {
 
 // done gives the turn up: the best claim in line has it before done returns.
 func (t *turn) done() {
-	if t == nil {
-		return
-	}
 	gs, g := t.gates, t.gate
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
