@@ -355,7 +355,6 @@ func (p *Plane) end(a *actor, l *life) {
 	}
 	p.returnLocked(l.pool, l.pass)
 	close(l.gone)
-	p.tallyLocked(a)
 	p.forgetLocked(a)
 	p.mu.Unlock()
 	if l.why == errCrashed {
@@ -420,6 +419,7 @@ func (p *Plane) ring(a *actor) {
 // back-off that the next start has to know of, and no crash that nobody may
 // have seen yet. Of too many, the latter two are dropped as well.
 func (p *Plane) forgetLocked(a *actor) {
+	p.tallyLocked(a)
 	if !a.template && !a.removed || a.life != nil || a.wanted > 0 || len(a.places) > 0 || p.actors[a.name] != a {
 		return
 	}
@@ -440,7 +440,8 @@ func (p *Plane) forgetLocked(a *actor) {
 }
 
 // tallyLocked keeps Plane.queued right. It must be called whenever a begins or
-// stops to be wanted or asleep, or changes between instance and configured.
+// stops to be wanted or asleep, or changes between instance and configured;
+// forgetLocked does.
 func (p *Plane) tallyLocked(a *actor) {
 	queued := a.template && a.life == nil && (a.wanted > 0 || len(a.places) > 0)
 	switch {

@@ -208,7 +208,6 @@ func (p *Plane) applyActorsLocked() (changes []string) {
 		}
 		_, exact := p.defs.exact[name]
 		a.template = !exact
-		p.tallyLocked(a)
 		if a.removed {
 			a.removed = false
 			note(name, "added again")

@@ -619,6 +619,23 @@ func TestAFloodOfNamesHasAnEnd(t *testing.T) {
 	})
 }
 
+func TestAKeptActorInLineThatBecomesAnInstanceLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("a"))
+		defer s.close()
+		ride := s.ride("a", time.Second)
+		kept := fake("x-1")
+		kept.KeepAwake = true
+		s.apply(Config{Pools: s.config.Pools, Actors: []Actor{fake("a"), kept}}) // stands in line
+		s.apply(Config{Pools: s.config.Pools, Actors: []Actor{fake("a"), fake("x-*")}})
+		ride.Done()
+		synctest.Wait()
+		if len(s.plane.actors) != 1 || s.plane.queued != 0 {
+			t.Errorf("%d actors are left, %d queued", len(s.plane.actors), s.plane.queued)
+		}
+	})
+}
+
 func TestAFailedInstanceIsRememberedForAsLongAsItsBackoffMatters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 1, fake("preview-*"))

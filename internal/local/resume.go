@@ -294,7 +294,6 @@ func (p *Plane) standInLine(ctx context.Context, name string, pl *pool, place *t
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(a.places, place)
-	p.tallyLocked(a)
 	p.forgetLocked(a)
 	return pass, ok
 }
