@@ -148,6 +148,9 @@ func (x *exchange) answered(out *http.Request, resp *http.Response) *router.Erro
 		resp.Body.Close()
 		return router.Fail(router.ActorFailed, "the actor switched to a protocol that was not asked for", nil)
 	}
+	if x.sending != nil && x.ride.Target.Protocol == router.ProtocolH2C {
+		x.sending.last(func() { http.NewResponseController(x.w).SetReadDeadline(time.Unix(1, 0)) })
+	}
 	x.spend()
 	x.stopWatch()
 	x.record(resp.StatusCode, nil)

@@ -25,7 +25,8 @@ type sending struct {
 
 	mu      sync.Mutex
 	closed  bool
-	touched bool // something may have been read
+	touched bool   // something may have been read
+	unblock func() // ends a Read of the client's body; nil: it must go on
 }
 
 var errBodyClosed = errors.New("proxy: the attempt is over")
@@ -54,8 +55,21 @@ func (s *sending) Read(p []byte) (int, error) {
 func (s *sending) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.closed && s.unblock != nil && !s.in.atEnd.Load() {
+		s.unblock() // under mu, so that it does not come after the handler's end
+	}
 	s.closed = true
 	return nil
+}
+
+// last says that there will be no other attempt: from now on closing s ends a
+// Read that is under way. Over HTTP/2 the Transport waits for that one before it
+// tells that an answer broke off, and the Read for the client, who waits for
+// the answer.
+func (s *sending) last(unblock func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unblock = unblock
 }
 
 // end closes s and reports whether the body is still whole.

@@ -214,7 +214,22 @@ func (x *exchange) forward() {
 	if x.in.Header.Get("Upgrade") != "" {
 		w = switching{w}
 	}
+	defer x.flushCutOff()
 	proxy.ServeHTTP(w, x.in.WithContext(x.client))
+}
+
+// flushCutOff sends what there is of an answer that cannot be finished, before
+// ReverseProxy's panic breaks the connection off. A client that got not a byte
+// would take its request for one that was never worked on, and send it again.
+func (x *exchange) flushCutOff() {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if cause == http.ErrAbortHandler && x.recorded {
+		http.NewResponseController(x.w).Flush() // an error means that the client has left
+	}
+	panic(cause)
 }
 
 func (x *exchange) hasBody() bool {
@@ -339,6 +354,9 @@ func (x *exchange) end() {
 	}
 	if x.sending != nil {
 		x.sending.end()
+	}
+	if x.in.ProtoMajor == 2 && x.hasBody() {
+		x.in.Body.Close() // else net/http keeps what it received as long as a broken connection's time-out
 	}
 	if x.unread() { // then the connection is about to be closed, or drained already
 		http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(lingerTimeout))
