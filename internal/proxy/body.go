@@ -70,6 +70,9 @@ func (s *sending) last(unblock func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.unblock = unblock
+	if s.closed && !s.in.atEnd.Load() {
+		unblock() // the connection broke right behind the header
+	}
 }
 
 // end closes s and reports whether the body is still whole.
