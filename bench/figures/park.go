@@ -13,7 +13,7 @@ import (
 // how soon clients that leave are gone from the count.
 func park(r *report) error {
 	const (
-		clients = 9_500 // with the sockets of a limit of 20,000 descriptors
+		clients = 10_000
 		leaving = 1_000
 	)
 	s, err := startServer(`
