@@ -9,13 +9,22 @@ import (
 type inflight struct {
 	mu   sync.Mutex
 	n    int
+	all  uint64          // that ever began
 	zero []chan struct{} // closed when n is 0
 }
 
 func (f *inflight) enter() {
 	f.mu.Lock()
 	f.n++
+	f.all++
 	f.mu.Unlock()
+}
+
+// begun is how many requests have ever begun.
+func (f *inflight) begun() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all
 }
 
 func (f *inflight) leave() {

@@ -41,6 +41,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -175,7 +176,7 @@ func (p *Proxy) ServeTLS(l net.Listener, config *tls.Config) error {
 // tunnel is closed: parked ones are served, or end by their budget. When ctx
 // ends before that, it cuts off what is left and returns ctx's cause.
 func (p *Proxy) Shutdown(ctx context.Context) error {
-	err := p.server.Shutdown(ctx)
+	err := p.shutServer(ctx)
 	if err == nil { // it does not wait for tunnels
 		err = p.inflight.wait(ctx)
 	}
@@ -187,6 +188,36 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 	}
 	p.watch.close()
 	p.actors.close()
+	return err
+}
+
+// quietTime is how long no request may be there before Shutdown closes the
+// connections that net/http still waits for.
+const quietTime = 2 * time.Second
+
+// shutServer is the server's Shutdown, which on its own waits for a connection
+// that has no request up to the idle time-out: one of HTTP/2 that began at the
+// moment of the call (seen), or one with half a header on it.
+func (p *Proxy) shutServer(ctx context.Context) error {
+	waiting, stop := context.WithCancel(ctx)
+	var closing sync.WaitGroup
+	closing.Go(func() {
+		for p.inflight.wait(waiting) == nil {
+			before := p.inflight.begun()
+			select {
+			case <-waiting.Done():
+				return
+			case <-time.After(quietTime):
+			}
+			if p.inflight.begun() == before {
+				p.server.Close()
+				return
+			}
+		}
+	})
+	err := p.server.Shutdown(ctx)
+	stop()
+	closing.Wait()
 	return err
 }
 

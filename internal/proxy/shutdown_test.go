@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestR72_NoStreamIsLostAtShutdown: a request over HTTP/2 is served or, if it
@@ -181,5 +182,23 @@ func TestG10_ShutdownCutsOffWhatItCannotWaitFor(t *testing.T) {
 	}
 	for _, done := range cut {
 		receive(t, done, "the client has its answer")
+	}
+}
+
+func TestG10_ShutdownDoesNotWaitForAConnectionWithoutARequest(t *testing.T) {
+	f := newFixture(t, setup{})
+	f.actorH1("a", true, hello)
+	c := f.dial()
+	c.send("GET / HTTP/1.1\nHost: a.test\n\n")
+	c.response("GET")
+	f.record()
+	c.send("GET / HTTP/1.1\nHost: a.t") // and no more: net/http would give it 10 s
+	<-time.After(50 * time.Millisecond) // until the server has read it
+	began := time.Now()
+	if err := f.proxy.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > quietTime+3*time.Second {
+		t.Errorf("Shutdown took %v, want %v", took, quietTime)
 	}
 }
