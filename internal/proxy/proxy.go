@@ -195,9 +195,9 @@ func (p *Proxy) Shutdown(ctx context.Context) error {
 // connections that net/http still waits for.
 const quietTime = 2 * time.Second
 
-// shutServer is the server's Shutdown, which on its own waits for a connection
-// that has no request up to the idle time-out: one of HTTP/2 that began at the
-// moment of the call (seen), or one with half a header on it.
+// shutServer is the server's Shutdown, which on its own can wait up to the idle
+// time-out for a connection of HTTP/2 that has no request and began at the moment
+// of the call (seen), and some seconds for one that sent half a header.
 func (p *Proxy) shutServer(ctx context.Context) error {
 	waiting, stop := context.WithCancel(ctx)
 	var closing sync.WaitGroup
