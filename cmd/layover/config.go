@@ -214,7 +214,7 @@ func (c *config) read(r *reader, f fields) {
 // last one left; empty if this user has no place for it. Never one in a folder
 // that is shared, where a stranger could have made it first.
 func defaultState(file string) string {
-	base := stateBase()
+	base := stateBase(os.Getuid())
 	if base == "" {
 		return ""
 	}
@@ -225,7 +225,7 @@ func defaultState(file string) string {
 	return filepath.Join(base, name[:len(name)-56]) // 8 digits tell files of one name apart
 }
 
-func stateBase() string {
+func stateBase(uid int) string {
 	given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // of a service manager, already the program's own
 	xdg := os.Getenv("XDG_STATE_HOME")
 	home := os.Getenv("HOME")
@@ -236,7 +236,7 @@ func stateBase() string {
 		return filepath.Join(xdg, "layover")
 	case filepath.IsAbs(home):
 		return filepath.Join(home, ".local", "state", "layover")
-	case os.Getuid() == 0:
+	case uid == 0:
 		return "/var/lib/layover"
 	}
 	return ""

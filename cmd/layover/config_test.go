@@ -344,19 +344,24 @@ func TestTheDocumentNamesEverySetting(t *testing.T) {
 }
 
 func TestTheStateFolderIsNeverInASharedOne(t *testing.T) {
-	for _, test := range []struct{ name, given, xdg, home, want string }{
-		{"a service manager's", "/var/lib/l:/var/lib/m", "/x", "/homes/u", "/var/lib/l"},
-		{"XDG's", "", "/x", "", "/x/layover"},
-		{"a relative one counts for nothing", "s", "x", "/homes/u", "/homes/u/.local/state/layover"},
-		{"the home's", "", "", "/homes/u", "/homes/u/.local/state/layover"},
-		{"nobody's", "", "", "", map[bool]string{true: "/var/lib/layover", false: "."}[os.Getuid() == 0]},
+	for _, test := range []struct {
+		name, given, xdg, home string
+		uid                    int
+		want                   string // empty: none, so the file must name one
+	}{
+		{"a service manager's", "/var/lib/l:/var/lib/m", "/x", "/homes/u", 1000, "/var/lib/l"},
+		{"XDG's", "", "/x", "", 1000, "/x/layover"},
+		{"a relative one counts for nothing", "s", "x", "/homes/u", 1000, "/homes/u/.local/state/layover"},
+		{"the home's", "", "", "/homes/u", 1000, "/homes/u/.local/state/layover"},
+		{"root's", "", "", "", 0, "/var/lib/layover"},
+		{"nobody's", "", "", "", 1000, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv("STATE_DIRECTORY", test.given)
 			t.Setenv("XDG_STATE_HOME", test.xdg)
 			t.Setenv("HOME", test.home)
-			if got := filepath.Dir(defaultState("/etc/layover.yaml")); got != test.want {
-				t.Errorf("the folder of the state is %s, want %s", got, test.want)
+			if got := stateBase(test.uid); got != test.want {
+				t.Errorf("the folder of the state is %q, want %q", got, test.want)
 			}
 		})
 	}
