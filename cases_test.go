@@ -19,7 +19,7 @@ func TestFieldCasesNameTheirTests(t *testing.T) {
 	exists := make(map[string]bool)
 	carries := make(map[string][]string) // by case
 	testName := regexp.MustCompile(`\bTest\w+|"[A-Z][A-Za-z0-9]*_\w+"|"A[A-Z]\w+"`)
-	caseID := regexp.MustCompile(`(?:^|_)([AR]\d+)_`)
+	caseID := regexp.MustCompile(`(?:^|_)([ARJ]\d+)_`)
 	for file := range goFiles(t) {
 		if !strings.HasSuffix(file.path, "_test.go") && file.path != "internal/router/planetest/suite.go" {
 			continue
