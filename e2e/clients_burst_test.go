@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// R19: many requests at once for a sleeping actor are all served or shed by rule. What the client counted must be what layover
+// Many requests at once for a sleeping actor are all served or shed by rule. What the client counted must be what layover
 // counted, and one start serves them all.
 
-func TestABurstIsServed(t *testing.T) {
+func TestR19_ABurstIsServed(t *testing.T) {
 	s := serveActors(t, "lot: 1000")
 	got := h2load(t, s, "h1-burst")
 	if got != (burst{sent: 1000, served: 1000}) {
@@ -19,7 +19,7 @@ func TestABurstIsServed(t *testing.T) {
 	s.wantBurst(t, "h1-burst", got)
 }
 
-func TestABurstIsShedByRule(t *testing.T) {
+func TestR19_ABurstIsShedByRule(t *testing.T) {
 	s := serveActors(t, "lot: 100")
 	got := h2load(t, s, "h2c-burst")
 	if got.served < 100 || got.refused < 1 || got.served+got.refused != 1000 {
@@ -44,7 +44,7 @@ func h2load(t *testing.T, s *server, to string) burst {
 	return burst{sent: done[1], served: codes[0], refused: codes[3]}
 }
 
-func TestABurstOfConnectionsIsServedOrShed(t *testing.T) {
+func TestR19_ABurstOfConnectionsIsServedOrShed(t *testing.T) {
 	for _, lot := range []int{20, 1000} {
 		s := serveActors(t, fmt.Sprintf("lot: %d", lot))
 		out := run(t, ".", need(t, "wrk"), "-t", "2", "-c", "200", "-d", "1s", "--timeout", "10s", "-H", "X-To: h1-wrk", "http://"+s.addr+"/")

@@ -69,9 +69,9 @@ func TestAStreamEndsWithItsActor(t *testing.T) {
 	}
 }
 
-// R20: net/http keeps a HTTP/2 connection that broke with a stream on it for its idle time-out, and with it what was received of
+// net/http keeps a HTTP/2 connection that broke with a stream on it for its idle time-out, and with it what was received of
 // a request's body.
-func TestUploadsOfClientsThatVanishAreForgotten(t *testing.T) {
+func TestR20_UploadsOfClientsThatVanishAreForgotten(t *testing.T) {
 	const uploads = 200
 	s := serveActors(t, "")
 	heap := func() (bytesUsed int) {

@@ -27,7 +27,7 @@ import (
 
 var noVerify = &tls.Config{InsecureSkipVerify: true}
 
-func TestGRPCWakesActors(t *testing.T) {
+func TestR45_R46_GRPCWakesActors(t *testing.T) {
 	clear, encrypted := serveActors(t, ""), serveActors(t, tlsSettings(t))
 	t.Run("clear", func(t *testing.T) { grpcCalls(t, clear, insecure.NewCredentials()) })
 	t.Run("tls", func(t *testing.T) { grpcCalls(t, encrypted, credentials.NewTLS(noVerify)) })
@@ -130,7 +130,7 @@ func received(t *testing.T, stream grpc.ClientStream) string {
 	}
 }
 
-func TestWebSocketsWakeActors(t *testing.T) {
+func TestR47_WebSocketsWakeActors(t *testing.T) {
 	clear, encrypted := serveActors(t, ""), serveActors(t, tlsSettings(t))
 	for _, url := range []string{"ws://" + clear.addr + "/socket", "wss://" + encrypted.addr + "/socket"} {
 		began := time.Now()

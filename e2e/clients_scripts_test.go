@@ -63,7 +63,7 @@ func (c curled) wantCold(t *testing.T, to, version, body string) {
 	}
 }
 
-func TestCurlWakesActors(t *testing.T) {
+func TestR29_R43_CurlWakesActors(t *testing.T) {
 	clear, tls := serveActors(t, ""), serveActors(t, tlsSettings(t))
 	data := repeat("curl", 3<<18)
 	file := filepath.Join(t.TempDir(), "upload")
@@ -108,7 +108,7 @@ func TestCurlWakesActors(t *testing.T) {
 	}
 }
 
-func TestNodeWakesActors(t *testing.T) {
+func TestR29_R43_NodeWakesActors(t *testing.T) {
 	node := need(t, "node")
 	if major, _, _ := strings.Cut(strings.TrimPrefix(run(t, ".", node, "--version"), "v"), "."); !atLeast(major, 18) {
 		if os.Getenv("CI") == "true" {
@@ -138,7 +138,7 @@ func atLeast(number string, want int) bool {
 	return err == nil && n >= want
 }
 
-func TestPythonWakesActors(t *testing.T) {
+func TestR29_PythonWakesActors(t *testing.T) {
 	python := need(t, "python3")
 	s := serveActors(t, "")
 	sum := actor.Sum(repeat("python", 200_000))

@@ -24,12 +24,16 @@ const root = ".."
 // binary is the layover program that the tests run.
 var binary string
 
+// runMark is the variable that tells the processes of this run from those of another on the same machine.
+const runMark = "LAYOVER_E2E_RUN"
+
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "layover-e2e-")
 	if err != nil {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "layover")
+	os.Setenv(runMark, dir) // what the tests start hands it on
 	build := exec.Command("go", "build", "-o", binary, "./cmd/layover")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
@@ -85,13 +89,14 @@ func TestTheDemoFromTheReadme(t *testing.T) {
 	}
 }
 
-// leftovers lists the processes whose environment marks them as actors.
+// leftovers lists the processes whose environment marks them as actors of this run.
 func leftovers(t *testing.T) string {
 	t.Helper()
 	var found bytes.Buffer
 	entries, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, entry := range entries {
-		if env, err := os.ReadFile(entry); err == nil && bytes.Contains(env, []byte("LAYOVER_ACTOR=")) {
+		env, err := os.ReadFile(entry)
+		if err == nil && bytes.Contains(env, []byte("LAYOVER_ACTOR=")) && bytes.Contains(env, []byte(runMark+"="+os.Getenv(runMark)+"\x00")) {
 			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(entry), "cmdline"))
 			fmt.Fprintf(&found, "%s: %s\n", entry, bytes.ReplaceAll(cmdline, []byte{0}, []byte{' '}))
 		}
