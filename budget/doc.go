@@ -31,8 +31,8 @@
 // The wall clock is read when a deadline is converted and never again. A step of the system clock, in either direction,
 // changes nothing in an operation that is under way. Budgets count time awake: the monotonic clock of Linux stands still
 // while a machine is suspended, so an operation that was given a minute may end hours later by the wall after a suspend.
-// Compare wall times yourself if that matters to you. On the wire time travels as what remains, never as a timestamp,
-// because hosts' clocks differ.
+// [Ledger.Skew] shows that to those whom it matters to. On the wire time travels as what remains, never as a timestamp, because
+// hosts' clocks differ.
 //
 // # Cost and concurrency
 //

@@ -112,6 +112,19 @@ func (a *account) entryLocked(n *node, now time.Duration, path string, depth int
 	return e
 }
 
+// Skew returns how much further the wall clock went than the monotonic one, from the begin of the outermost budget to now,
+// which should come from [time.Now]. About the length of a suspend shows as that, because budgets count time awake; a step of
+// the system clock shows too, and cannot be told from it; a clock that was set back gives less than 0. What keeps a clock in
+// time moves it by less than a millisecond in a second, so an operation of minutes with a second of Skew met one of the two.
+// Nothing in this package acts on it. It is 0 when there is no budget, or when now has no monotonic reading.
+func (l Ledger) Skew(now time.Time) time.Duration {
+	if l.Start.IsZero() {
+		return 0
+	}
+	// With their monotonic readings, both differences would be the same.
+	return now.Round(0).Sub(l.Start.Round(0)) - now.Sub(l.Start)
+}
+
 // String is the ledger in one line, inner phases in brackets behind the outer one, as in
 // "line 1.2s, wake 340ms (start 300ms), attempt 12ms of 1.6s".
 func (l Ledger) String() string {

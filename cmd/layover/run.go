@@ -198,10 +198,15 @@ func (s *server) observe(rec router.Record) {
 	if !s.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("id", rec.ID), slog.String("method", rec.Method),
+	ledger := rec.Budget.Ledger()
+	attrs := []slog.Attr{slog.String("id", rec.ID), slog.String("method", rec.Method),
 		slog.String("route", rec.Route), slog.String("actor", rec.Actor), slog.String("instead_of", rec.Instead), slog.Int("band", rec.Band), slog.Int("status", rec.Status),
 		slog.String("reason", string(rec.Reason)), slog.String("detail", rec.Detail), slog.String("wake", string(rec.Wake)),
-		slog.Duration("parked", rec.ParkedFor), slog.Duration("took", rec.Took), slog.String("ledger", rec.Budget.Ledger().String()))
+		slog.Duration("parked", rec.ParkedFor), slog.Duration("took", rec.Took), slog.String("ledger", ledger.String())}
+	if skew := ledger.Skew(time.Now()); skew.Abs() >= time.Second { // the machine slept, or its clock was set
+		attrs = append(attrs, slog.Duration("wall_skew", skew))
+	}
+	s.log.LogAttrs(ctx, slog.LevelDebug, "request", attrs...)
 }
 
 // run reloads and stops when told to. A listener that fails ends it, too.
