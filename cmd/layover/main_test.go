@@ -135,10 +135,11 @@ func (p *program) exit() int {
 
 // answer is what a client got.
 type answer struct {
-	status int
-	body   string
-	pid    int
-	err    error
+	status   int
+	body     string
+	pid      int
+	fallback string // the actor that answered for another
+	err      error
 }
 
 // get asks the front for host. Each call has a connection of its own, so that
@@ -160,7 +161,7 @@ func (p *program) get(host string, header ...string) answer {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	pid, _ := strconv.Atoi(resp.Header.Get(headerPID))
-	return answer{resp.StatusCode, string(body), pid, err}
+	return answer{resp.StatusCode, string(body), pid, resp.Header.Get("Layover-Fallback"), err}
 }
 
 // begin is get without waiting for the answer.

@@ -191,22 +191,3 @@ func Write(w http.ResponseWriter, req *http.Request, e *router.Error, requestID 
 		w.Write(a.Body) // an error means that the client has left: nobody to tell
 	}
 }
-
-// WriteState answers req, which does not wake its actor, with what the actor is
-// doing.
-func WriteState(w http.ResponseWriter, req *http.Request, actor string, state router.State) {
-	body, err := json.Marshal(struct {
-		Actor string       `json:"actor"`
-		State router.State `json:"state"`
-	}{actor, state})
-	if err != nil {
-		panic("answer: two strings cannot be marshalled: " + err.Error())
-	}
-	h := w.Header()
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if req.Method != http.MethodHead {
-		w.Write(body) // an error means that the client has left: nobody to tell
-	}
-}

@@ -18,14 +18,15 @@ type Row struct {
 // gRPC status codes, by their numbers on the wire; the grpc module would be a
 // large dependency for ten constants.
 const (
-	grpcCanceled         = 1
-	grpcInvalidArgument  = 3
-	grpcDeadlineExceeded = 4
-	grpcNotFound         = 5
-	grpcPermissionDenied = 7
-	grpcInternal         = 13
-	grpcUnavailable      = 14
-	grpcUnauthenticated  = 16
+	grpcCanceled           = 1
+	grpcInvalidArgument    = 3
+	grpcDeadlineExceeded   = 4
+	grpcNotFound           = 5
+	grpcPermissionDenied   = 7
+	grpcFailedPrecondition = 9
+	grpcInternal           = 13
+	grpcUnavailable        = 14
+	grpcUnauthenticated    = 16
 )
 
 // Table has one row for each reason. Whatever a retry can mend is Unavailable

@@ -4,6 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
 	"layover/internal/router"
 )
 
@@ -55,5 +60,32 @@ func TestAGlanceDoesNotWakeAnActorThatFallsAsleepUnderIt(t *testing.T) {
 	f.sleep("a", "")
 	if r := get(t, done); r.resp.StatusCode != 502 || r.resp.Header.Get("Layover-Reason") != string(router.ActorUnreachable) {
 		t.Errorf("%d %v, want 502 actor_unreachable", r.resp.StatusCode, r.resp.Header)
+	}
+}
+
+func TestR68_R69_AGRPCCallThatDoesNotWakeGetsAGRPCAnswer(t *testing.T) {
+	f := newFixture(t, setup{routes: []router.Route{
+		{Name: "monitor", Host: "{actor}.test", NoWake: true, Budget: time.Minute, MaxBudget: time.Minute}}})
+	f.grpcActor("a", false)
+	c := f.grpcClient("a")
+	err := c.Invoke(t.Context(), "/test.Test/Echo", wrapperspb.String("hello"), new(wrapperspb.StringValue))
+	if got := status.Convert(err); got.Code() != codes.FailedPrecondition || got.Message() != "a is asleep, and this route wakes nobody" {
+		t.Errorf("a call: %v, want FailedPrecondition and the state", err)
+	}
+	if rec := f.record(); rec.Reason != "" || rec.Wake != router.WakeSpared {
+		t.Errorf("record = %+v", rec)
+	}
+	health, err := grpc_health_v1.NewHealthClient(c).Check(t.Context(), new(grpc_health_v1.HealthCheckRequest))
+	if err != nil || health.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Errorf("a health check: %v, %v, want SERVING", health, err)
+	}
+	f.record()
+	err = f.grpcClient("nobody").Invoke(t.Context(), "/test.Test/Echo", wrapperspb.String("hello"), new(wrapperspb.StringValue))
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("a call to nobody: %v, want NotFound", err)
+	}
+	f.record()
+	if n := f.asked(); n != 0 {
+		t.Errorf("the actor was wanted %d times", n)
 	}
 }
