@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // zones of keep_awake, where the machine has none
 
 	"go.yaml.in/yaml/v3"
 
+	"layover/internal/local"
 	"layover/internal/router"
 	"layover/parking"
 )
@@ -73,10 +75,10 @@ type actor struct {
 	Protocol string
 	Ready    string // readyConnect, readyNotify, readySocket, or the path of an HTTP probe
 
-	StartTimeout, Grace, Idle, MinAwake, MaxHold time.Duration
+	StartTimeout, Grace, Idle, MinAwake, MaxHold, MaxDrain time.Duration
 
 	Limit     router.Limit
-	KeepAwake bool
+	KeepAwake local.Schedule
 }
 
 // How a log is written.
@@ -117,16 +119,18 @@ const (
 	defaultStartTimeout = 30 * time.Second
 	defaultGrace        = 10 * time.Second
 	defaultIdle         = 5 * time.Minute
+	defaultMaxDrain     = time.Minute
 	waitingPerTurn      = 10 // max_waiting, for each of max_concurrent
 )
 
 var (
 	topFields = []string{"listen", "admin", "admin_public", "tls", "state", "lot", "linger", "drain_delay",
 		"drain_timeout", "defaults", "trusted_peers", "band_header", "pools", "actors", "routes", "log"}
-	timeFields    = []string{"start_timeout", "grace", "idle", "min_awake", "max_hold"}
+	timeFields    = []string{"start_timeout", "grace", "idle", "min_awake", "max_hold", "max_drain"}
 	defaultFields = slices.Concat([]string{"budget", "max_budget", "pool"}, timeFields)
 	poolFields    = []string{"workers", "head_start", "min_useful"}
 	actorFields   = slices.Concat([]string{"command", "cwd", "env", "user", "pool", "protocol", "ready", "max_concurrent", "max_waiting", "keep_awake"}, timeFields)
+	windowFields  = []string{"days", "from", "to", "zone"}
 	routeFields   = []string{"name", "host", "path", "header", "value", "actor", "wake", "fallback", "fallback_after", "band", "budget", "max_budget"}
 )
 
@@ -252,7 +256,7 @@ func (c *config) readLog(r *reader, f fields) {
 
 func (c *config) readDefaults(r *reader, f fields) defaults {
 	d := defaults{fields: f, pool: r.text(f, "pool", "")}
-	d.actor = actor{StartTimeout: defaultStartTimeout, Grace: defaultGrace, Idle: defaultIdle}
+	d.actor = actor{StartTimeout: defaultStartTimeout, Grace: defaultGrace, Idle: defaultIdle, MaxDrain: defaultMaxDrain}
 	d.actor.readTimes(r, f)
 	d.budget = r.duration(f, "budget", defaultBudget)
 	d.maxBudget = r.duration(f, "max_budget", max(defaultMaxBudget, d.budget))
@@ -307,7 +311,7 @@ func (c *config) readActor(r *reader, e entry, d defaults) actor {
 		}
 	}
 	a.readTimes(r, f)
-	a.KeepAwake = r.boolean(f, "keep_awake")
+	a.KeepAwake = r.schedule(f, "keep_awake")
 	a.Limit.Concurrent = r.integer(f, "max_concurrent", 0, 100_000, 0)
 	a.Limit.Waiting = r.integer(f, "max_waiting", 0, 1_000_000, waitingPerTurn*a.Limit.Concurrent)
 	return a
@@ -319,6 +323,81 @@ func (a *actor) readTimes(r *reader, f fields) {
 	a.Idle = r.duration(f, "idle", a.Idle)
 	a.MinAwake = r.duration(f, "min_awake", a.MinAwake)
 	a.MaxHold = r.duration(f, "max_hold", a.MaxHold)
+	a.MaxDrain = r.duration(f, "max_drain", a.MaxDrain)
+}
+
+// schedule reads true, false, a window or a list of windows.
+func (r *reader) schedule(f fields, name string) (s local.Schedule) {
+	n := f.values[name]
+	if empty(n) {
+		return s
+	}
+	if n.Kind == yaml.ScalarNode {
+		text, ok := r.scalar(n, name)
+		if ok && text != "true" && text != "false" {
+			r.add(n.Line, "%s %q is neither true nor false; write one of them, or windows such as [{days: mon-fri, from: 08:00, to: 18:30}]", name, text)
+		}
+		return local.Schedule{Always: text == "true"}
+	}
+	windows := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		windows = r.items(f, name)
+		if len(windows) == 0 {
+			r.add(n.Line, "%s has no windows; write false, or one such as {days: mon-fri, from: 08:00, to: 18:30}", name)
+		}
+	}
+	for _, w := range windows {
+		if window, ok := r.window(w, name); ok {
+			s.Windows = append(s.Windows, window)
+		}
+	}
+	return s
+}
+
+func (r *reader) window(n *yaml.Node, name string) (w local.Window, ok bool) {
+	if n.Kind != yaml.MappingNode {
+		r.add(n.Line, "an item of %s is %s; write a window such as {days: mon-fri, from: 08:00, to: 18:30}", name, kind(n))
+		return w, false
+	}
+	before := len(r.list)
+	f := r.fields(n, "a window of "+name, windowFields...)
+	for _, must := range []string{"from", "to"} {
+		if !f.has(must) {
+			r.add(n.Line, "a window of %s has no %s; add one such as %s: 08:00", name, must, must)
+		}
+	}
+	w.From, w.To = r.clock(f, "from"), r.clock(f, "to")
+	if days := r.texts(f, "days"); f.has("days") {
+		var err error
+		if w.Days, err = local.ParseDays(strings.Join(days, ",")); err != nil {
+			r.add(f.at("days"), "days: %v", err)
+		}
+	}
+	if zone := r.text(f, "zone", ""); f.has("zone") {
+		var err error
+		if w.Zone, err = time.LoadLocation(zone); err != nil || zone == "" {
+			r.add(f.at("zone"), "zone %q is not known; write one such as Europe/Lisbon or UTC, or delete it for this machine's", zone)
+		}
+	}
+	if len(r.list) == before && w.From == w.To {
+		r.add(f.at("to"), "a window from %s to the same time is no time; for all day write from: 00:00 and to: 24:00", r.text(f, "to", ""))
+	}
+	if w.From == 24*60 {
+		r.add(f.at("from"), "a window cannot begin at 24:00; write from: 00:00, and the next day")
+	}
+	return w, len(r.list) == before
+}
+
+func (r *reader) clock(f fields, name string) int {
+	text := r.text(f, name, "")
+	if text == "" {
+		return 0
+	}
+	minutes, err := local.ParseClock(text)
+	if err != nil {
+		r.add(f.at(name), "%s %q %v", name, text, err)
+	}
+	return minutes
 }
 
 // onlyPool returns the pool of an actor that names none: the only one, or the

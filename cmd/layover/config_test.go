@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"layover/internal/local"
 	"layover/internal/router"
 	"layover/parking"
 )
@@ -20,6 +21,16 @@ routes: [{host: a.test, actor: a}]
 `
 
 const keptTwice = "actors: {a: {command: [sleep], keep_awake: true}, b: {command: [sleep], keep_awake: true}, c: {command: [sleep]}}\nroutes: [{host: \"{actor}.test\"}]\n"
+
+// keptIn is a file with an actor whose keep_awake is on line 2.
+func keptIn(value string) string {
+	return "actors: {a: {command: [sleep],\n  keep_awake: " + value + "}}\nroutes: [{host: \"{actor}.test\"}]\n"
+}
+
+// keptBy is a file with two actors that are kept awake.
+func keptBy(a, b string) string {
+	return "actors: {a: {command: [sleep], keep_awake: " + a + "}, b: {command: [sleep], keep_awake: " + b + "}}\nroutes: [{host: \"{actor}.test\"}]\n"
+}
 
 // routeWith is a file with two actors and a route to a with further settings.
 func routeWith(more string) string {
@@ -85,6 +96,23 @@ func TestConfigSaysTheLineWhatIsWrongAndTheFix(t *testing.T) {
 		{"enough workers", "pools: {p: {workers: 3}}\n" + keptTwice, ""},
 		{"kept template", "actors: {a-*: {command: [sleep], keep_awake: true}}\nroutes: [{host: \"{actor}.test\"}]\n", `f.yaml:1: actor "a-*": is a template, which has no actor to keep awake: give that one an entry of its own`},
 		{"kept and held", "actors: {a: {command: [sleep], keep_awake: true, max_hold: 1h}}\nroutes: [{host: a.test, actor: a}]\n", `f.yaml:1: actor "a": is kept awake, but max_hold 1h0m0s would put it to sleep: remove one of them`},
+		{"kept in one window", keptIn("{from: 08:00, to: 18:30}"), ""},
+		{"kept in windows", keptIn(`[{days: mon-fri, from: "08:00", to: 18:30, zone: Europe/Lisbon}, {days: [sat, sun], from: 22:00, to: 06:00}]`), ""},
+		{"kept for a word", keptIn("weekdays"), `f.yaml:2: keep_awake "weekdays" is neither true nor false; write one of them, or windows such as [{days: mon-fri, from: 08:00, to: 18:30}]`},
+		{"kept in no window", keptIn("[]"), "f.yaml:2: keep_awake has no windows; write false, or one such as {days: mon-fri, from: 08:00, to: 18:30}"},
+		{"kept in a text", keptIn("[mon-fri]"), "f.yaml:2: an item of keep_awake is a single value; write a window such as {days: mon-fri, from: 08:00, to: 18:30}"},
+		{"half a window", keptIn("[{from: 08:00}]"), "f.yaml:2: a window of keep_awake has no to; add one such as to: 08:00"},
+		{"a window's field", keptIn("[{from: 08:00, too: 09:00, to: 09:00}]"), `f.yaml:2: a window of keep_awake has no field "too"; did you mean "to"?`},
+		{"a window's clock", keptIn("[{from: 8am, to: 25:00}]"), `f.yaml:2: from "8am" is no time of the day: use one like 08:30, or 24:00 for the end of the day` + "\n" +
+			`f.yaml:2: to "25:00" is no time of the day: use one like 08:30, or 24:00 for the end of the day`},
+		{"no window", keptIn("[{from: 08:00, to: 08:00}]"), "f.yaml:2: a window from 08:00 to the same time is no time; for all day write from: 00:00 and to: 24:00"},
+		{"a window from the end", keptIn("[{from: 24:00, to: 08:00}]"), "f.yaml:2: a window cannot begin at 24:00; write from: 00:00, and the next day"},
+		{"a window's days", keptIn("[{from: 08:00, to: 09:00, days: mo-fr}]"), `f.yaml:2: days: "mo-fr" is no day: use mon tue wed thu fri sat sun, with '-' for a row of them and ',' between`},
+		{"a window's zone", keptIn("[{from: 08:00, to: 09:00, zone: Europe/Lissabon}]"), `f.yaml:2: zone "Europe/Lissabon" is not known; write one such as Europe/Lisbon or UTC, or delete it for this machine's`},
+		{"a window of a template", strings.ReplaceAll(keptIn("{from: 08:00, to: 09:00}"), "a:", "a-*:"), `f.yaml:1: actor "a-*": is a template, which has no actor to keep awake: give that one an entry of its own`},
+		{"windows that meet", "pools: {p: {workers: 1}}\n" + keptBy("{from: 08:00, to: 20:00, zone: UTC}", "{from: 20:00, to: 08:00, zone: UTC}"), ""},
+		{"windows that overlap", "pools: {p: {workers: 1}}\n" + keptBy("{days: mon, from: 08:00, to: 20:00, zone: UTC}", "{days: mon, from: 19:00, to: 21:00, zone: UTC}"),
+			`f.yaml:1: warning: pool "p" has 1 worker, but from Mon 19:00 UTC on 2 of its actors are to be kept awake at once, so some wait; add workers, or change the windows`},
 		{"only glances", "actors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a, wake: false}]\n", `f.yaml:1: warning: actor "a" is not woken by any route`},
 		{"merge key", "x: &x {workers: 1}\npools: {p: {<<: *x}}\n" + good, "f.yaml:1: the file has no field \"x\"; use one of " + strings.Join(topFields, ", ") + "\n" +
 			"f.yaml:2: merge keys (<<) are not read; write the values out, or put shared ones under 'defaults'\n" +
@@ -226,7 +254,7 @@ pools:
   fast: {workers: 2, head_start: 1m, min_useful: 100ms}
   slow: {workers: 1}
 actors:
-  web: {command: &run [sleep, "{port}"], cwd: `+cwd+`, env: {N: 1, S: x}, pool: fast, protocol: h2c, ready: /up, max_hold: 1m, min_awake: 2s}
+  web: {command: &run [sleep, "{port}"], cwd: `+cwd+`, env: {N: 1, S: x}, pool: fast, protocol: h2c, ready: /up, max_hold: 1m, min_awake: 2s, max_drain: 7s, keep_awake: {days: "fri-sun", from: 22:00, to: 06:30, zone: UTC}}
   pr-*: {command: *run, ready: notify, idle: 9s}
 routes:
   - {host: web.test, path: /a, actor: web, band: 3, budget: 4s, max_budget: 5s, name: w}
@@ -246,9 +274,10 @@ routes:
 	}
 	want := []actor{
 		{Name: "web", Pool: "fast", Command: []string{"sleep", "{port}"}, Cwd: cwd, Env: []string{"N=1", "S=x"}, Protocol: "h2c", Ready: "/up",
-			StartTimeout: 2 * time.Second, Grace: time.Second, MinAwake: 2 * time.Second, MaxHold: time.Minute},
+			StartTimeout: 2 * time.Second, Grace: time.Second, MinAwake: 2 * time.Second, MaxHold: time.Minute, MaxDrain: 7 * time.Second,
+			KeepAwake: local.Schedule{Windows: []local.Window{{Days: [7]bool{time.Friday: true, time.Saturday: true, time.Sunday: true}, From: 22 * 60, To: 6*60 + 30, Zone: time.UTC}}}},
 		{Name: "pr-*", Pool: "slow", Command: []string{"sleep", "{port}"}, Protocol: "h1", Ready: "notify",
-			StartTimeout: 2 * time.Second, Grace: time.Second, Idle: 9 * time.Second},
+			StartTimeout: 2 * time.Second, Grace: time.Second, Idle: 9 * time.Second, MaxDrain: time.Minute},
 	}
 	if !reflect.DeepEqual(c.Actors, want) {
 		t.Errorf("actors\n%+v\nwant\n%+v", c.Actors, want)
@@ -336,7 +365,7 @@ func TestTheDocumentNamesEverySetting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range slices.Concat(topFields, defaultFields, poolFields, actorFields, routeFields) {
+	for _, name := range slices.Concat(topFields, defaultFields, poolFields, actorFields, windowFields, routeFields) {
 		if !strings.Contains(string(text), "`"+name+"`") {
 			t.Errorf("docs/config.md does not have `%s`", name)
 		}

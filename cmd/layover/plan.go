@@ -76,8 +76,11 @@ type wait struct{ phase, most, end string }
 func waits(a actor, p pool, rt route) []wait {
 	budget := rt.Budget
 	rows := []wait{{"awake", "no wait", "never parks, needs no spot in the lot"}}
-	if a.KeepAwake {
+	switch {
+	case a.KeepAwake.Always:
 		rows[0].end += "; kept awake"
+	case len(a.KeepAwake.Windows) > 0:
+		rows[0].end += "; kept awake " + a.KeepAwake.String()
 	}
 	if rt.NoWake {
 		rows = []wait{

@@ -237,7 +237,7 @@ func (c *config) local() local.Config {
 		}
 		out.Actors = append(out.Actors, local.Actor{
 			Name: a.Name, Pool: a.Pool, Command: a.Command, Dir: a.Cwd, Env: a.Env, User: a.User, Protocol: a.Protocol, Ready: ready,
-			StartTimeout: a.StartTimeout, Grace: a.Grace, Idle: a.Idle, MinAwake: a.MinAwake, MaxHold: a.MaxHold, KeepAwake: a.KeepAwake,
+			StartTimeout: a.StartTimeout, Grace: a.Grace, Idle: a.Idle, MinAwake: a.MinAwake, MaxHold: a.MaxHold, MaxDrain: a.MaxDrain, KeepAwake: a.KeepAwake,
 		})
 	}
 	return out

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"net"
 	"net/netip"
@@ -63,16 +64,54 @@ func (c *config) warnOfKept() {
 		for _, a := range c.Actors {
 			switch {
 			case a.Pool != p.Name:
-			case a.KeepAwake:
+			case a.KeepAwake.Always:
 				kept++
 			default:
 				others = a.Name
 			}
 		}
+		if most, when := c.mostKept(p.Name, time.Now()); kept <= p.Workers && most > p.Workers {
+			c.warnings.add(p.fields.line, "pool %q has %s, but from %s on %d of its actors are to be kept awake at once, so some wait; add workers, or change the windows",
+				p.Name, count(p.Workers, "worker"), when.Format("Mon 15:04 MST"), most)
+		}
 		if kept == p.Workers && others != "" {
 			c.warnings.add(p.fields.line, "all workers of pool %q are for actors that are kept awake, so actor %q is never woken; add one", p.Name, others)
 		}
 	}
+}
+
+// mostKept returns how many actors of a pool are to be kept awake at once in
+// the week from now on, at most, and from when.
+func (c *config) mostKept(pool string, now time.Time) (most int, when time.Time) {
+	type edge struct {
+		at   time.Time
+		more int
+	}
+	var edges []edge
+	for _, a := range c.Actors {
+		if a.Pool != pool {
+			continue
+		}
+		was := false
+		for at := now; !at.IsZero() && at.Before(now.AddDate(0, 0, 7)); {
+			in, next := a.KeepAwake.At(at)
+			switch {
+			case in && !was:
+				edges = append(edges, edge{at, +1})
+			case was && !in:
+				edges = append(edges, edge{at, -1})
+			}
+			was, at = in, next
+		}
+	}
+	slices.SortFunc(edges, func(a, b edge) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.more, b.more)) })
+	n := 0
+	for _, e := range edges {
+		if n += e.more; n > most {
+			most, when = n, e.at
+		}
+	}
+	return most, when
 }
 
 var planeError = regexp.MustCompile(`^local: (pool|actor) "([^"]*)": (.*)$`)

@@ -40,6 +40,7 @@ type actor struct {
 	wanted   int          // requests that want it and are not with it
 	lastUsed time.Time    // when a request last left it
 	places   map[*turnstile.Place]struct{}
+	keeping  bool             // its schedule says that it is kept awake now
 	kept     *turnstile.Place // one of places: that of keepLocked; nil: none
 
 	wakes     uint64
@@ -276,6 +277,21 @@ func (p *Plane) dismissLocked(a *actor, why error) {
 	delete(l.pool.awake, a)
 	l.pool.draining++
 	a.enterLocked(router.GoingToSleep)
+	p.drainLocked(a)
+}
+
+// drainLocked: draining to stopping, when max_drain is over: one stream that
+// never ends must not keep a worker, nor those who wait for the actor, for ever.
+func (p *Plane) drainLocked(a *actor) {
+	if a.state != router.GoingToSleep || a.life.stopping || a.def.MaxDrain == 0 {
+		return
+	}
+	at := a.since.Add(a.def.MaxDrain)
+	if at.After(time.Now()) {
+		p.alarmLocked(a, at)
+		return
+	}
+	p.stopLocked(a, a.life, fmt.Errorf("%w; %d requests lasted longer than max_drain", a.life.why, a.life.inFlight))
 }
 
 // stopLocked: whatever it was to stopping, whoever is with it.
@@ -349,10 +365,12 @@ func (p *Plane) end(a *actor, l *life) {
 	}
 	a.life = nil
 	a.enterLocked(router.Asleep)
-	p.keepLocked(a) // while the worker is on its way back: before others in line get it, and nobody is evicted
-	if !l.overdue {
-		l.pool.stopping--
+	if l.overdue { // now the worker is on its way back after all
+		l.overdue = false
+		l.pool.stopping++
 	}
+	p.keepLocked(a) // before others in line get the worker, and nobody is evicted
+	l.pool.stopping--
 	p.returnLocked(l.pool, l.pass)
 	close(l.gone)
 	p.forgetLocked(a)
@@ -370,7 +388,7 @@ func (p *Plane) settleLocked(a *actor) {
 		return
 	}
 	p.evictLocked(a.life.pool)
-	if a.def.Idle == 0 || a.def.KeepAwake || !a.idleLocked() {
+	if a.def.Idle == 0 || a.keeping || !a.idleLocked() {
 		return
 	}
 	at := later(a.idleSinceLocked().Add(a.def.Idle), a.life.awakeAt.Add(a.def.MinAwake))
@@ -409,7 +427,16 @@ func (p *Plane) ring(a *actor) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a.alarmAt = time.Time{}
+	if p.closed {
+		return
+	}
+	was := a.keeping
+	p.scheduleLocked(a)
+	if was && !a.keeping {
+		p.relieveLocked()
+	}
 	p.settleLocked(a)
+	p.drainLocked(a)
 	p.keepLocked(a)
 	p.forgetLocked(a)
 }

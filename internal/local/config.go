@@ -57,8 +57,13 @@ type Actor struct {
 	Grace        time.Duration // from TERM to KILL. Default: 10 seconds
 	Idle         time.Duration // without a request until it sleeps. Default: it never sleeps for idleness alone
 	MinAwake     time.Duration // before which it is not put to sleep for being idle. Default: 0
-	KeepAwake    bool          // started by the plane itself, at once and after it exits, and never put to sleep for being idle; not for templates
 	MaxHold      time.Duration // awake for so long, it is put to sleep although busy when a wake-up waits for a worker. Default: never
+	MaxDrain     time.Duration // requests that are with it when it is put to sleep have so long; then it is stopped under them. Default: for ever
+
+	// KeepAwake is when the plane itself starts it, at once and after it exits,
+	// and does not put it to sleep for being idle or for others. Not for
+	// templates. Default: never.
+	KeepAwake Schedule
 }
 
 // Ready says how an actor shows that it can serve.
@@ -171,15 +176,16 @@ func (a Actor) problems() (errs []error) {
 	case a.Ready.Path != "" && !strings.HasPrefix(a.Ready.Path, "/"):
 		bad("readiness path %q must begin with a slash", a.Ready.Path)
 	}
-	for _, d := range []time.Duration{a.StartTimeout, a.Grace, a.Idle, a.MinAwake, a.MaxHold} {
+	for _, d := range []time.Duration{a.StartTimeout, a.Grace, a.Idle, a.MinAwake, a.MaxHold, a.MaxDrain} {
 		if d < 0 {
 			bad("has a negative duration %v: use 0 for its default", d)
 		}
 	}
-	if a.KeepAwake && strings.Contains(a.Name, "*") {
+	errs = append(errs, a.KeepAwake.problems()...)
+	if !a.KeepAwake.never() && strings.Contains(a.Name, "*") {
 		bad("is a template, which has no actor to keep awake: give that one an entry of its own")
 	}
-	if a.KeepAwake && a.MaxHold > 0 {
+	if a.KeepAwake.Always && a.MaxHold > 0 {
 		bad("is kept awake, but max_hold %v would put it to sleep: remove one of them", a.MaxHold)
 	}
 	if a.MaxHold > 0 && a.MaxHold < a.MinAwake {
@@ -294,5 +300,5 @@ func (a Actor) sameProgram(b Actor) bool {
 
 func (a Actor) equal(b Actor) bool {
 	return a.sameProgram(b) && a.StartTimeout == b.StartTimeout && a.Grace == b.Grace &&
-		a.Idle == b.Idle && a.MinAwake == b.MinAwake && a.KeepAwake == b.KeepAwake && a.MaxHold == b.MaxHold
+		a.Idle == b.Idle && a.MinAwake == b.MinAwake && a.MaxHold == b.MaxHold && a.MaxDrain == b.MaxDrain && a.KeepAwake.equal(b.KeepAwake)
 }

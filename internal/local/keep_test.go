@@ -12,7 +12,7 @@ import (
 
 func kept(name string) Actor {
 	a := fake(name)
-	a.KeepAwake, a.Idle = true, time.Second
+	a.KeepAwake, a.Idle = Schedule{Always: true}, time.Second
 	return a
 }
 
@@ -111,7 +111,7 @@ func TestAReloadKeepsActorsAwakeAndLetsThemSleep(t *testing.T) {
 			c.Actors[0].Idle = time.Second
 			s.apply(c)
 			time.Sleep(time.Second)
-			s.visit("b", time.Second)
+			(<-s.ask("b", time.Hour)).ride.Done()
 			ride := s.ride("b", 0)
 			c.Actors = []Actor{kept("a"), fake("b")}
 			s.apply(c)

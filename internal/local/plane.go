@@ -113,7 +113,7 @@ func newPlane(h host, log *slog.Logger) *Plane {
 // finishes its requests and sleeps, one that is waking is stopped; requests
 // that wait for it wait for the new definition, or are refused as unknown.
 // What changed only in its times (start_timeout, grace, idle, min_awake,
-// max_hold) keeps running too. Back-offs after failed starts end, also when
+// max_hold, max_drain, keep_awake) keeps running too. Back-offs after failed starts end, also when
 // nothing changed: whoever applies a configuration may have mended the cause.
 func (p *Plane) Apply(c Config) (changes []string, err error) {
 	if err := c.Validate(); err != nil {
@@ -201,6 +201,7 @@ func (p *Plane) applyActorsLocked() (changes []string) {
 				note(name, "removed")
 			}
 			a.removed = true
+			p.scheduleLocked(a)
 			a.leaveLineLocked()
 			p.dismissLocked(a, errRemoved)
 			p.forgetLocked(a)
@@ -218,11 +219,13 @@ func (p *Plane) applyActorsLocked() (changes []string) {
 		a.failures, a.retryAt = 0, time.Time{}
 		was := a.def
 		a.def = def
+		p.scheduleLocked(a)
 		switch {
 		case was.equal(def):
 		case was.sameProgram(def):
 			note(name, "has other times")
 			p.settleLocked(a)
+			p.drainLocked(a)
 		default:
 			note(name, "changed")
 			a.leaveLineLocked()
@@ -366,7 +369,7 @@ func (p *Plane) Snapshot() router.PlaneSnapshot {
 
 func (a *actor) snapshotLocked() router.ActorSnapshot {
 	s := router.ActorSnapshot{
-		Name: a.name, Pool: a.def.Pool, Kept: a.def.KeepAwake, State: a.state, Since: a.since, Wanted: a.wanted, LastUsed: a.lastUsed,
+		Name: a.name, Pool: a.def.Pool, Kept: a.keeping, State: a.state, Since: a.since, Wanted: a.wanted, LastUsed: a.lastUsed,
 		Wakes: a.wakes, LastWake: a.lastWake, LastError: a.lastError, Output: a.lastWords,
 	}
 	if a.state == router.Asleep && a.retryAt.After(time.Now()) {

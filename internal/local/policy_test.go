@@ -625,7 +625,7 @@ func TestAKeptActorInLineThatBecomesAnInstanceLeavesNothingBehind(t *testing.T) 
 		defer s.close()
 		ride := s.ride("a", time.Second)
 		kept := fake("x-1")
-		kept.KeepAwake = true
+		kept.KeepAwake.Always = true
 		s.apply(Config{Pools: s.config.Pools, Actors: []Actor{fake("a"), kept}}) // stands in line
 		s.apply(Config{Pools: s.config.Pools, Actors: []Actor{fake("a"), fake("x-*")}})
 		ride.Done()

@@ -45,7 +45,7 @@ func (p *Plane) evictLocked(pl *pool) {
 	var idle, held []*actor
 	for a := range pl.awake {
 		switch {
-		case a.def.KeepAwake:
+		case a.keeping:
 		case a.idleLocked():
 			if p.dueLocked(a, a.def.MinAwake) {
 				idle = append(idle, a)

@@ -42,8 +42,16 @@ func randomRun(t *testing.T, seed uint64) {
 		if a.MaxHold = pick(0, 0, 0, 2500); a.MaxHold > 0 {
 			a.MaxHold += a.MinAwake
 		}
-		a.StartTimeout, a.Grace = pick(400, 30000), pick(100, 2000)
+		a.StartTimeout, a.Grace, a.MaxDrain = pick(400, 30000), pick(100, 2000), pick(0, 0, 200, 3000)
 		actors = append(actors, a)
+	}
+	actors[0].KeepAwake.Always, actors[0].MaxHold = rng.IntN(2) == 0, 0
+	for i := range 2 { // a run lasts some minutes
+		for range rng.IntN(4) {
+			from := rng.IntN(6)
+			w := Window{From: from, To: from + 1 + rng.IntN(3), Zone: time.UTC}
+			actors[1+i].KeepAwake.Windows = append(actors[1+i].KeepAwake.Windows, w)
+		}
 	}
 	actors = append(actors, fake("t-*"))
 	s := newStage(t, 1+rng.IntN(4), actors...)
@@ -108,6 +116,10 @@ func randomRun(t *testing.T, seed uint64) {
 			drop := rng.IntN(len(actors))
 			c.Actors = slices.Delete(slices.Clone(actors), drop, drop+1)
 			s.apply(c)
+		case n < 90:
+			c := s.config
+			c.Actors = changed(c.Actors, "a0", func(a *Actor) { a.KeepAwake.Always = !a.KeepAwake.Always })
+			s.apply(c)
 		case n < 91:
 			go s.plane.Sleep(t.Context(), names[rng.IntN(len(names))])
 		default:
@@ -159,8 +171,20 @@ func (s *stage) check() {
 		if (a.life == nil) != (a.state == router.Asleep) {
 			s.Errorf("%s is %s with life %v", a.name, a.state, a.life)
 		}
+		if in, _ := a.def.KeepAwake.At(time.Now()); a.keeping != (in && !a.removed) {
+			s.Errorf("%s is kept: %v, its schedule says %v", a.name, a.keeping, in)
+		}
+		if a.kept != nil && !a.keeping {
+			s.Errorf("%s stands in line to be kept awake and is not to be", a.name)
+		}
+		if a.keeping && a.life == nil && a.kept == nil && !a.retryAt.After(time.Now()) {
+			s.Errorf("%s is to be kept awake, is asleep, and is not in line", a.name)
+		}
 		if a.life == nil {
 			continue
+		}
+		if over := a.since.Add(a.def.MaxDrain); a.state == router.GoingToSleep && !a.life.stopping && a.def.MaxDrain > 0 && !over.After(time.Now()) {
+			s.Errorf("%s drains since %v with a max_drain of %v", a.name, time.Since(a.since), a.def.MaxDrain)
 		}
 		pl := a.life.pool
 		lives[pl]++
@@ -198,7 +222,7 @@ func (s *stage) check() {
 		for a := range pl.awake { // too few workers are on their way
 			due := a.life.awakeAt.Add(a.def.MinAwake)
 			switch {
-			case !a.idleLocked():
+			case !a.idleLocked() || a.keeping:
 			case !due.After(time.Now()):
 				s.Errorf("%s is idle and stays awake while %d flights wait", a.name, waiting)
 			case a.alarmAt.IsZero() || a.alarmAt.After(due):
