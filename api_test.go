@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite docs/api")
 // TestExportedNamesOfTheLibraries keeps the list of what users may build on,
 // so that a change of it is seen in review. `go test . -update` rewrites it.
 func TestExportedNamesOfTheLibraries(t *testing.T) {
-	for _, library := range []string{"turnstile", "budget", "parking", "crew"} {
+	for _, library := range []string{"turnstile", "budget", "parking", "crew", "lane"} {
 		golden := filepath.Join("docs", "api", library+".txt")
 		got := strings.Join(exported(t, library), "\n") + "\n"
 		if *update {
