@@ -23,11 +23,32 @@ import (
 // asProgram makes this test binary be the program itself.
 const asProgram = "LAYOVER_TEST_PROGRAM"
 
+// asDeserter makes it be an actor that answers one request, and from then on
+// lives without a socket.
+const asDeserter = "LAYOVER_TEST_DESERTER"
+
+func desert() {
+	l, err := net.Listen("tcp", "127.0.0.1:"+os.Getenv("PORT"))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.Close()
+		w.Header().Set("Connection", "close")
+		w.Header().Set(headerPID, strconv.Itoa(os.Getpid()))
+	}))
+	select {}
+}
+
 func TestMain(m *testing.M) {
 	if runDemoActor() {
 		return
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")) // else the race detector holds up each exit for a second
+	if os.Getenv(asDeserter) != "" {
+		desert()
+	}
 	if os.Getenv(asProgram) != "" {
 		os.Exit(execute(context.Background(), os.Args[1:]))
 	}

@@ -124,6 +124,17 @@ func TestAKeptActorIsAwakeBeforeAnyRequest(t *testing.T) {
 	}
 }
 
+func TestR11_R59_ARequestToAnActorWithoutASocketIsServedByTheNextOne(t *testing.T) {
+	p := serving(t, t.TempDir(), byName+fmt.Sprintf("actors:\n  a: {command: [%q], env: {%s: 1}}\n", os.Args[0], asDeserter))
+	first, second := p.served("a.test"), p.served("a.test")
+	if first.pid == second.pid {
+		t.Errorf("process %d answered twice", first.pid)
+	}
+	if !p.logged("actor took no connections") {
+		t.Errorf("the log does not say why it was started again:\n%s", p.logs)
+	}
+}
+
 func TestAReloadPutsTheLimitOfAnActorIntoForce(t *testing.T) {
 	folder := t.TempDir()
 	p := serving(t, folder, byName+"actors:\n"+testActor("a", 0, ""))

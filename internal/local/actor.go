@@ -72,9 +72,12 @@ type life struct {
 	err      *router.Error // why it was never awake; nil also when it was dismissed before that
 	inFlight int           // requests that are with it
 	served   bool          // one was
+	refusals int           // connections that it refused since it took one
 	stopping bool
 	overdue  bool  // it is stopping, should be gone, and is not
 	why      error // why it goes to sleep
+
+	refusedSince time.Time // the first of refusals
 }
 
 // Why a life ends.
@@ -87,6 +90,7 @@ var (
 	errAsked    = errors.New("asked to sleep")
 	errShutdown = errors.New("the router shuts down")
 	errCrashed  = errors.New("it exited by itself")
+	errRefuses  = errors.New("its program runs, but takes no connections")
 	errFailed   = errors.New("its start failed")
 )
 
@@ -377,6 +381,9 @@ func (p *Plane) end(a *actor, l *life) {
 	p.mu.Unlock()
 	if l.why == errCrashed {
 		p.log.Warn("actor exited by itself", "actor", a.name, "wake", l.number, "how", l.program.how(), "output", l.program.output(shownLines))
+	}
+	if errors.Is(l.why, errRefuses) {
+		p.log.Warn("actor took no connections", "actor", a.name, "wake", l.number, "output", l.program.output(shownLines))
 	}
 	p.log.Info("actor asleep", "actor", a.name, "wake", l.number, "why", l.why)
 }

@@ -55,6 +55,15 @@ func act(what string) {
 			os.Exit(5)
 		}
 		serve(l)
+	case "deserter": // serves until it gets USR1, and then lives on without a socket
+		usr1 := make(chan os.Signal, 1)
+		signal.Notify(usr1, syscall.SIGUSR1)
+		l := listen(port)
+		go serve(l)
+		<-usr1
+		l.Close()
+		fmt.Println("closed")
+		select {}
 	case "deaf server": // ignores TERM
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("deaf", os.Getpid())

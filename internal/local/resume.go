@@ -17,6 +17,8 @@ type use struct {
 	// Guarded by plane.mu.
 	with   *life // the life that the request is with; nil: it only wants the actor
 	glance bool  // it does not count as use
+	late   bool  // it is with a life that had refused connections before
+	failed bool  // a connection of its own was refused
 	done   bool
 }
 
@@ -53,7 +55,7 @@ func (p *Plane) Glance(name string) (router.Target, router.Use, router.State, er
 		return router.Target{}, nil, a.state, nil
 	}
 	a.life.inFlight++
-	return a.life.target, &use{plane: p, actor: a, with: a.life, glance: true}, a.state, nil
+	return a.life.target, &use{plane: p, actor: a, with: a.life, glance: true, late: a.life.refusals > 0}, a.state, nil
 }
 
 // actorLocked returns the actor called name, which a template may make.
@@ -106,10 +108,42 @@ func (u *use) takeLocked() (router.Target, bool) {
 		return router.Target{}, false
 	}
 	u.with = a.life
+	u.late = u.with.refusals > 0
 	u.with.inFlight++
 	u.with.served = true
 	a.wanted--
 	return u.with.target, true // no need to tally: it is awake
+}
+
+// How often and for how long connections to an awake actor must be refused,
+// with none taken in between, before it counts as gone. A program may close its
+// socket for a moment, to open it again.
+const (
+	refusedDials = 3
+	refusedFor   = 3 * time.Second
+)
+
+// Unreachable implements [router.Use]. An actor whose socket is gone although
+// its process lives goes to sleep, so that the next request wakes it again.
+// What other requests still get from it, they have max_drain for.
+func (u *use) Unreachable() {
+	p, a := u.plane, u.actor
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := u.with
+	if u.done || l == nil {
+		return
+	}
+	u.failed = true
+	if l.refusals == 0 {
+		l.refusedSince = time.Now()
+	}
+	l.refusals++
+	if l.refusals < refusedDials || time.Since(l.refusedSince) < refusedFor || a.life != l || a.state != router.Awake {
+		return
+	}
+	a.lastError = errRefuses.Error()
+	p.dismissLocked(a, errRefuses)
 }
 
 // Done implements [router.Use].
@@ -126,6 +160,9 @@ func (u *use) Done() {
 		p.tallyLocked(a)
 	} else {
 		u.with.inFlight--
+		if u.late && !u.failed {
+			u.with.refusals = 0
+		}
 		if !u.glance {
 			a.lastUsed = time.Now()
 		}

@@ -9,6 +9,7 @@ import (
 	"net/textproto"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"layover/budget"
@@ -97,6 +98,9 @@ func (x *exchange) attempt(out *http.Request) (resp *http.Response, again bool, 
 	case x.body != nil && x.body.broken.Load():
 		return nil, false, router.Fail(router.ClientGone, "the request's body ended early", err)
 	case undialed:
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			x.ride.Unreachable()
+		}
 		refusal = router.Fail(router.ActorUnreachable, "the actor takes no connections", err)
 		return nil, whole, refusal
 	}

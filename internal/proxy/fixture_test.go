@@ -33,6 +33,7 @@ type plane struct {
 	actors   map[string]*fakeActor
 	wants    int // calls of Want
 	inflight int // rides not done
+	refused  int // times that a ride said so
 	parks    chan string
 }
 
@@ -80,6 +81,12 @@ func (p *plane) rides() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.inflight
+}
+
+func (p *plane) refusals() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refused
 }
 
 func (p *plane) Want(actor string) (router.Use, error) {
@@ -162,6 +169,14 @@ func (u *fakeUse) enterLocked(ok bool) {
 	if ok {
 		u.with = true
 		u.plane.inflight++
+	}
+}
+
+func (u *fakeUse) Unreachable() {
+	u.plane.mu.Lock()
+	defer u.plane.mu.Unlock()
+	if u.with && !u.done {
+		u.plane.refused++
 	}
 }
 

@@ -68,6 +68,9 @@ func TestAnActorThatTakesNoConnectionsIsUnreachableAtTheEndOfTheBudget(t *testin
 	if rec := f.record(); rec.Reason != router.ActorUnreachable || r.resp.StatusCode != rec.Status {
 		t.Errorf("answer %d, record %+v, want %s", r.resp.StatusCode, rec, router.ActorUnreachable)
 	}
+	if n := f.refusals(); n < 3 {
+		t.Errorf("the plane was told %d times in 300 ms that connections are refused", n)
+	}
 }
 
 // fickle is an actor that closes a connection instead of answering the

@@ -13,6 +13,7 @@ type noUse struct{}
 
 func (noUse) Awake() (Target, bool)                                    { return Target{}, false }
 func (noUse) Take(Target) bool                                         { return true }
+func (noUse) Unreachable()                                             {}
 func (noUse) Done()                                                    {}
 func (nobody) Want(string) (Use, error)                                { return noUse{}, nil }
 func (nobody) Resume(context.Context, string, *Flight) (Target, error) { return Target{}, nil }

@@ -69,6 +69,12 @@ type Use interface {
 	// Take accepts the target that a flight returned, and counts the request as
 	// being with the actor. False: that target is gone again; ask for another.
 	Take(Target) bool
+	// Unreachable says that a connection to the target was refused: nobody
+	// listens there, for now at least. A plane that hears it often enough may
+	// take the actor for gone, whatever its process does. A Use that ends without
+	// it counts as having reached the actor. It is a no-op unless the request is
+	// with the actor.
+	Unreachable()
 	// Done ends the interest: call it when the response is complete. Calling it
 	// again is a no-op.
 	Done()

@@ -110,6 +110,10 @@ func (ride *Ride) Done() {
 	}
 }
 
+// Unreachable says that a connection to the ride's target was refused, so that
+// the plane can find out that the actor is gone. It is called before Done.
+func (ride *Ride) Unreachable() { ride.use.Unreachable() }
+
 // Wake says what a request had to do with its actor's waking.
 type Wake string
 

@@ -49,6 +49,7 @@ type scriptedActor struct {
 	wanted   int
 	inFlight int
 	wakes    uint64
+	refused  int // connections to the target, since one was taken
 	target   router.Target
 	pass     turnstile.Pass
 	slept    chan struct{} // closed when going to sleep has ended
@@ -108,7 +109,7 @@ func (a *scriptedActor) enterLocked(state router.State) {
 
 func (a *scriptedActor) sleepLocked() turnstile.Pass {
 	a.enterLocked(router.Asleep)
-	a.inFlight = 0
+	a.inFlight, a.refused = 0, 0
 	if a.slept != nil {
 		close(a.slept)
 		a.slept = nil
@@ -164,7 +165,7 @@ func (s *Scripted) Glance(actor string) (router.Target, router.Use, router.State
 		return router.Target{}, nil, a.state, nil
 	}
 	a.inFlight++
-	return a.target, &scriptedUse{plane: s, actor: a, with: a.target.Wake, glance: true}, a.state, nil
+	return a.target, &scriptedUse{plane: s, actor: a, with: a.target.Wake, glance: true, late: a.refused > 0}, a.state, nil
 }
 
 type scriptedUse struct {
@@ -174,6 +175,8 @@ type scriptedUse struct {
 	// Guarded by plane.mu.
 	with   uint64 // number of the wake that the request is with; 0: none
 	glance bool
+	late   bool // it began after connections were refused
+	failed bool // one of its own was
 	done   bool
 }
 
@@ -194,10 +197,25 @@ func (u *scriptedUse) takeLocked(t router.Target) bool {
 	if a.state != router.Awake || a.target != t || u.done {
 		return false
 	}
-	u.with = t.Wake
+	u.with, u.late = t.Wake, a.refused > 0
 	a.wanted--
 	a.inFlight++
 	return true
+}
+
+// Unreachable takes the actor for gone at the third refusal without a success.
+func (u *scriptedUse) Unreachable() {
+	s, a := u.plane, u.actor
+	s.mu.Lock()
+	var pass turnstile.Pass
+	if !u.done && u.with != 0 && a.target.Wake == u.with && a.state == router.Awake {
+		u.failed = true
+		if a.refused++; a.refused >= 3 {
+			pass = a.sleepLocked()
+		}
+	}
+	s.mu.Unlock()
+	pass.Return()
 }
 
 func (u *scriptedUse) Done() {
@@ -209,6 +227,9 @@ func (u *scriptedUse) Done() {
 		a.wanted--
 	case a.target.Wake == u.with && a.inFlight > 0: // else it was put to sleep under the request
 		a.inFlight--
+		if u.late && !u.failed {
+			a.refused = 0
+		}
 		if !u.glance {
 			a.lastUsed = time.Now()
 		}

@@ -53,6 +53,8 @@ func Run(t *testing.T, build func(t *testing.T) *Rig) {
 		{"G8_AFreedWorkerGoesToWhoWaits", freedWorker},
 		{"G8_AnIdleActorMakesRoomForOneThatComesLater", idleMakesRoom},
 		{"AUseEndsOnceAndTakesNoTargetThatIsGone", useContract},
+		{"ATargetThatRefusesOnceIsKept", refusesOnce},
+		{"R11_R59_AnActorThatGoesOnRefusingConnectionsIsWokenAgain", refuses},
 		{"R68_AGlanceWakesNobody", glances},
 		{"R21_AFailedStartFailsAllWaitersAtOnce", failedStart},
 	}
@@ -334,6 +336,56 @@ func useContract(t *testing.T, rig *Rig) {
 	if rig.KnowsState && use.Take(old) {
 		t.Errorf("Take(%v) = true: that target is gone", old)
 	}
+}
+
+func refusesOnce(t *testing.T, rig *Rig) {
+	r := rig.router(parking.Unlimited)
+	actor := rig.Actors[0]
+	use, err := rig.Plane.Want(actor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use.Unreachable() // with no target yet
+	ride := mustRide(t, rig, r, actor)
+	ride.Unreachable()
+	ride.Done()
+	for range 10 {
+		ride.Unreachable() // the ride is over
+		use.Unreachable()
+	}
+	use.Done()
+	again := mustRide(t, rig, r, actor)
+	defer again.Done()
+	if again.Target != ride.Target {
+		t.Errorf("the target is %v after one refused connection to %v", again.Target, ride.Target)
+	}
+	if got := inFlight(rig, actor); rig.KnowsState && got != 1 {
+		t.Errorf("%d requests are with the actor, want one", got)
+	}
+}
+
+func refuses(t *testing.T, rig *Rig) {
+	if !rig.KnowsState {
+		t.Log("left out: whether the actor is awake is not this plane's to say")
+		return
+	}
+	r := rig.router(parking.Unlimited)
+	actor := rig.Actors[0]
+	gone := mustRide(t, rig, r, actor)
+	gone.Done()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+		ride := mustRide(t, rig, r, actor)
+		if ride.Target != gone.Target {
+			ride.Done()
+			if n := rig.Wakes(actor); n != 2 {
+				t.Errorf("the actor was started %d times, want twice", n)
+			}
+			return
+		}
+		ride.Unreachable()
+		ride.Done()
+	}
+	t.Errorf("%v is still the target after connections were refused for %v", gone.Target, patience)
 }
 
 func inFlight(rig *Rig, actor string) int {
