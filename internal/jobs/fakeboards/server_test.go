@@ -24,24 +24,24 @@ type caller struct {
 	client *http.Client
 }
 
-// inBubble runs a test in a bubble, against a world and a script.
-func inBubble(t *testing.T, plan Plan, script string, test func(t *testing.T, c caller)) {
+// open opens the boards of a world, with a script, until the test ends.
+func open(t *testing.T, plan Plan, script string) caller {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		rules, err := ReadScript(strings.NewReader(script))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := New(Generate(plan))
-		s.Play(rules)
-		pipe := NewPipe(s)
-		transport := &http.Transport{DialContext: pipe.Dial}
-		defer pipe.Close()
-		defer transport.CloseIdleConnections()
-		test(t, caller{s, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse
-		}}})
+	rules, err := ReadScript(strings.NewReader(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Generate(plan))
+	s.Play(rules)
+	pipe := NewPipe(s)
+	transport := &http.Transport{DialContext: pipe.Dial}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		pipe.Close()
 	})
+	return caller{s, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}}
 }
 
 func (c caller) get(t *testing.T, ctx context.Context, url string) (*http.Response, []byte, error) {
@@ -75,7 +75,8 @@ const (
 )
 
 func TestADelayIsExact(t *testing.T) {
-	inBubble(t, Plan{}, `[{board: remotive, from: 2, times: 1, delay: 1500ms}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{board: remotive, from: 2, times: 1, delay: 1500ms}]`)
 		for i, want := range []time.Duration{0, 1500 * time.Millisecond, 0} {
 			begin := time.Now()
 			if res, _ := c.mustGet(t, remotiveURL); res.StatusCode != 200 {
@@ -89,10 +90,11 @@ func TestADelayIsExact(t *testing.T) {
 }
 
 func TestAStatusComesWithItsHeadersAndText(t *testing.T) {
-	inBubble(t, Plan{}, `
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `
 - {board: remotive, times: 1, status: 429, text: '{"slow":"down"}', headers: {Retry-After: "7"}}
 - {board: remotive, times: 1, status: 503, retry_date: 90s}
-`, func(t *testing.T, c caller) {
+`)
 		res, body := c.mustGet(t, remotiveURL)
 		if res.StatusCode != 429 || res.Header.Get("Retry-After") != "7" || string(body) != `{"slow":"down"}` ||
 			res.Header.Get("Content-Type") != "application/json" {
@@ -103,7 +105,8 @@ func TestAStatusComesWithItsHeadersAndText(t *testing.T) {
 			t.Errorf("second answer: status %d, want 200", res.StatusCode)
 		}
 	})
-	inBubble(t, Plan{}, `[{status: 503, retry_date: 90s}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{status: 503, retry_date: 90s}]`)
 		res, _ := c.mustGet(t, remotiveURL)
 		if want := time.Now().Add(90 * time.Second).UTC().Format(http.TimeFormat); res.Header.Get("Retry-After") != want {
 			t.Errorf("Retry-After %q, want %q", res.Header.Get("Retry-After"), want)
@@ -112,7 +115,8 @@ func TestAStatusComesWithItsHeadersAndText(t *testing.T) {
 }
 
 func TestAStalledBodyEndsWithTheCallerOnly(t *testing.T) {
-	inBubble(t, Plan{}, `[{board: remotive, stall: 100}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{board: remotive, stall: 100}]`)
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 		defer cancel()
 		begin := time.Now()
@@ -125,7 +129,8 @@ func TestAStalledBodyEndsWithTheCallerOnly(t *testing.T) {
 }
 
 func TestACutBodyIsNoWholeAnswer(t *testing.T) {
-	inBubble(t, Plan{}, `[{board: remotive, cut: 100}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{board: remotive, cut: 100}]`)
 		_, body, err := c.get(t, t.Context(), remotiveURL)
 		if len(body) != 100 || !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("got %d bytes, %v", len(body), err)
@@ -134,7 +139,8 @@ func TestACutBodyIsNoWholeAnswer(t *testing.T) {
 }
 
 func TestATruncatedBodyIsAWholeAnswer(t *testing.T) {
-	inBubble(t, Plan{}, `[{board: remotive, truncate: 100}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{board: remotive, truncate: 100}]`)
 		res, body := c.mustGet(t, remotiveURL)
 		if len(body) != 100 || res.ContentLength != 100 || json.Valid(body) {
 			t.Errorf("got %d bytes of %d", len(body), res.ContentLength)
@@ -143,7 +149,8 @@ func TestATruncatedBodyIsAWholeAnswer(t *testing.T) {
 }
 
 func TestABodyDripsAtItsPace(t *testing.T) {
-	inBubble(t, Plan{}, `[{status: 200, text: "0123456789", drip: 4, pace: 50ms}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{status: 200, text: "0123456789", drip: 4, pace: 50ms}]`)
 		begin := time.Now()
 		if _, body := c.mustGet(t, remotiveURL); string(body) != "0123456789" || time.Since(begin) != 100*time.Millisecond {
 			t.Errorf("got %q after %v", body, time.Since(begin))
@@ -173,7 +180,8 @@ func TestAResetIsOneOnARealPort(t *testing.T) {
 }
 
 func TestAChallengeIsAPageWith200(t *testing.T) {
-	inBubble(t, Plan{}, `[{challenge: true}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{challenge: true}]`)
 		res, body := c.mustGet(t, remotiveURL)
 		if res.StatusCode != 200 || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") || !bytes.Contains(body, []byte("browser")) {
 			t.Errorf("got %d %s %q", res.StatusCode, res.Header.Get("Content-Type"), body)
@@ -182,7 +190,8 @@ func TestAChallengeIsAPageWith200(t *testing.T) {
 }
 
 func TestARedirectLeadsElsewhere(t *testing.T) {
-	inBubble(t, Plan{}, `[{redirect: "https://169.254.169.254/latest"}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{redirect: "https://169.254.169.254/latest"}]`)
 		if res, _ := c.mustGet(t, remotiveURL); res.StatusCode != 302 || res.Header.Get("Location") != "https://169.254.169.254/latest" {
 			t.Errorf("got %d to %q", res.StatusCode, res.Header.Get("Location"))
 		}
@@ -207,7 +216,8 @@ func TestABombIsSmallOnTheWire(t *testing.T) {
 }
 
 func TestContentTypesAndMarksAreChanged(t *testing.T) {
-	inBubble(t, Plan{}, `[{type: application/feed+json, bom: true, headers: {ETag: ""}}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{type: application/feed+json, bom: true, headers: {ETag: ""}}]`)
 		res, body := c.mustGet(t, remotiveURL)
 		if res.Header.Get("Content-Type") != "application/feed+json" || !bytes.HasPrefix(body, []byte("\xef\xbb\xbf{")) || res.Header.Get("ETag") != "" {
 			t.Errorf("got %v %q", res.Header, body[:5])
@@ -216,7 +226,8 @@ func TestContentTypesAndMarksAreChanged(t *testing.T) {
 }
 
 func TestAPageIsRepeated(t *testing.T) {
-	inBubble(t, Plan{Jobs: 100}, `[{board: arbeitnow, from: 3, times: 1, repeat: true}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{Jobs: 100}, `[{board: arbeitnow, from: 3, times: 1, repeat: true}]`)
 		var bodies [4][]byte
 		for i := range bodies {
 			_, bodies[i] = c.mustGet(t, arbeitURL+"?page="+string(rune('1'+i)))
@@ -231,10 +242,11 @@ func TestAPageIsRepeated(t *testing.T) {
 }
 
 func TestAListShifts(t *testing.T) {
-	inBubble(t, Plan{Companies: 1, Jobs: 10}, `
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{Companies: 1, Jobs: 10}, `
 - {board: remotive, from: 2, times: 1, shift: 2}
 - {board: remotive, from: 3, times: 1, shift: -3}
-`, func(t *testing.T, c caller) {
+`)
 		before := c.Jobs("remotive")
 		c.mustGet(t, remotiveURL)
 		c.mustGet(t, remotiveURL)
@@ -250,7 +262,8 @@ func TestAListShifts(t *testing.T) {
 }
 
 func TestLimitsAreThoseOfTheBoards(t *testing.T) {
-	inBubble(t, Plan{}, ``, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, ``)
 		c.SetLimits(true)
 		statuses := func(n int) (got []int) {
 			for range n {
@@ -279,7 +292,8 @@ func TestLimitsAreThoseOfTheBoards(t *testing.T) {
 }
 
 func TestWorkableRefusesWithAPageForAnHour(t *testing.T) {
-	inBubble(t, Plan{}, ``, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, ``)
 		c.SetLimits(true)
 		const url = "http://apply.workable.com/api/v1/widget/accounts/acme"
 		for range 20 {
@@ -293,7 +307,8 @@ func TestWorkableRefusesWithAPageForAnHour(t *testing.T) {
 }
 
 func TestRequestsAreCountedAndRecorded(t *testing.T) {
-	inBubble(t, Plan{}, `[{path: "*/jobs", status: 500}]`, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{path: "*/jobs", status: 500}]`)
 		c.mustGet(t, remotiveURL+"?search=go")
 		time.Sleep(time.Second)
 		c.mustGet(t, "http://acme.wd1.myworkdayjobs.com/wday/cxs/acme/External/jobs")
@@ -325,7 +340,8 @@ func TestRequestsAreCountedAndRecorded(t *testing.T) {
 }
 
 func TestAHostWithoutABoardIsMisdirected(t *testing.T) {
-	inBubble(t, Plan{}, ``, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, ``)
 		for _, host := range []string{"nobody.example", "wd1.myworkdayjobs.com", "a.b.c.myworkdayjobs.com", ".wd1.myworkdayjobs.com", "remotive.com.evil.example"} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest("GET", "/", nil)
@@ -339,7 +355,8 @@ func TestAHostWithoutABoardIsMisdirected(t *testing.T) {
 }
 
 func TestAnAnswerThatIsKnownIsNotSentAgain(t *testing.T) {
-	inBubble(t, Plan{}, ``, func(t *testing.T, c caller) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, ``)
 		res, _ := c.mustGet(t, remotiveURL)
 		r := httptest.NewRequest("GET", remotiveURL, nil)
 		r.Header.Set("If-None-Match", res.Header.Get("ETag"))
