@@ -24,6 +24,8 @@ type Board struct {
 	// cannot be one: its result is what addresses are built from. Nil for a
 	// board that lists many companies and takes no name.
 	Parse func(company string) (Company, error)
+	Where string                 // where people find that name: "it is the part after ..."
+	Home  func(c Company) string // the company's page for people; nil for boards without companies
 
 	// Hosts are the only hosts that this board is read from; "*.example.com"
 	// stands for one label before it.
@@ -39,7 +41,13 @@ type Board struct {
 	// have their descriptions.
 	Whole, Text bool
 
+	// Ambiguous says that the board answers for a company that it does not know
+	// as it does for one that lists nothing. In All, an empty first page of such
+	// a board is a Trouble with the Verdict EmptyOrUnknown.
+	Ambiguous bool
+
 	// Page reads the page that token names; the empty token is the first page.
+	// Errors of Page and Get are a *Trouble, or those of the Fetch.
 	Page func(ctx context.Context, fetch Fetch, in Listing, token string) (Page, error)
 
 	// Get reads one job, description included.
