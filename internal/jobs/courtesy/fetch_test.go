@@ -1,0 +1,433 @@
+package courtesy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"layover/internal/jobs/board"
+)
+
+func TestAYoungAnswerIsNotAskedForAgain(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, c *Courtesy) {
+		first := mustGet(t, c, acme(), jobsURL)
+		during(time.Minute - time.Nanosecond)
+		second := mustGet(t, c, acme(), jobsURL)
+		if string(second.Body) != "one" || !second.At.Equal(first.At) || second.Status != 200 {
+			t.Errorf("the second answer is %q of %v, want the first, of %v", second.Body, second.At, first.At)
+		}
+		p.wantAts(0)
+		during(time.Nanosecond)
+		mustGet(t, c, acme(), jobsURL)
+		p.wantAts(0, time.Minute)
+	}))
+}
+
+func TestWhatDiffersIsAskedFor(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, c *Courtesy) {
+		b := acme()
+		b.Every = time.Nanosecond
+		ctx, cancel := within(time.Minute)
+		defer cancel()
+		for _, r := range []board.Request{
+			{URL: jobsURL},
+			{URL: jobsURL + "?page=2"},
+			{URL: jobsURL, Header: http.Header{"Accept-Language": {"pt"}}},
+			{URL: jobsURL, Method: "POST", Query: true, Body: []byte("a")},
+			{URL: jobsURL, Method: "POST", Query: true, Body: []byte("b")},
+		} {
+			for range 2 {
+				if _, err := c.Fetch(b)(ctx, r); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if n := len(p.ats()); n != 5 {
+			t.Errorf("%d requests for 5 different questions asked twice, want 5", n)
+		}
+	}))
+}
+
+func TestAPostThatChangesSomethingIsSentEachTime(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, c *Courtesy) {
+		ctx, cancel := within(time.Minute)
+		defer cancel()
+		for range 2 {
+			if _, err := c.Fetch(acme())(ctx, board.Request{URL: jobsURL, Method: "POST"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.wantAts(0, time.Second)
+	}))
+}
+
+func TestAnAnswerThatIsOldIsAskedForAgainOnlyIfItChanged(t *testing.T) {
+	for _, tt := range []struct{ validator, value, condition string }{
+		{"Etag", `"v1"`, "If-None-Match"},
+		{"Last-Modified", "Sun, 29 Nov 2026 10:00:00 GMT", "If-Modified-Since"},
+	} {
+		t.Run(tt.validator, func(t *testing.T) {
+			synctest.Test(t, on(func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get(tt.condition) == tt.value {
+					w.WriteHeader(http.StatusNotModified)
+					return
+				}
+				w.Header().Set(tt.validator, tt.value)
+				w.Write([]byte("one"))
+			}, func(t *testing.T, p *play, c *Courtesy) {
+				mustGet(t, c, acme(), jobsURL)
+				during(2 * time.Minute)
+				a := mustGet(t, c, acme(), jobsURL)
+				if string(a.Body) != "one" || a.Status != 200 || !a.At.Equal(time.Now()) {
+					t.Errorf("after 304: status %d, %q of %v; want 200, the kept body, of now", a.Status, a.Body, a.At)
+				}
+				mustGet(t, c, acme(), jobsURL)
+				during(2 * time.Minute)
+				mustGet(t, c, acme(), jobsURL)
+				p.wantAts(0, 2*time.Minute, 4*time.Minute)
+				if s := c.Stats().Cache; s.Revalidated != 2 || s.Hits != 1 || s.Misses != 3 || s.Entries != 1 {
+					t.Errorf("cache statistics %+v, want 2 revalidated, 1 hit, 3 misses, 1 entry", s)
+				}
+			}))
+		})
+	}
+}
+
+// A 304 to a question without a condition is no answer.
+func TestA304ThatWasNotAskedForIsTrouble(t *testing.T) {
+	synctest.Test(t, on(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }, func(t *testing.T, p *play, c *Courtesy) {
+		if _, err := get(c, acme(), time.Minute, jobsURL); troubleOf(err) == nil {
+			t.Errorf("error %v, want a Trouble", err)
+		}
+	}))
+}
+
+func TestOnlyGoodAnswersAreKept(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"404":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) },
+		"challenge": body("<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>checking your browser</body></html>"),
+		"page":      body("<!DOCTYPE html><html><body>Welcome</body></html>"),
+		"cut JSON":  body(`{"jobs":[{"id":1},{"id"`),
+		"203":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(203) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, on(handler, func(t *testing.T, p *play, c *Courtesy) {
+				get(c, acme(), time.Minute, jobsURL)
+				get(c, acme(), time.Minute, jobsURL)
+				p.wantAts(0, time.Second)
+				if n := c.Stats().Cache.Entries; n != 0 {
+					t.Errorf("%d entries are kept, want none", n)
+				}
+			}))
+		})
+	}
+}
+
+// The board's terms: never ask again within Least.
+func TestWithinLeastTheKeptAnswerIsGivenWithItsAge(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, c *Courtesy) {
+		b := acme()
+		b.Least = time.Hour
+		first := mustGet(t, c, b, jobsURL)
+		during(time.Hour - time.Nanosecond)
+		if a := mustGet(t, c, b, jobsURL); time.Since(a.At) != time.Hour-time.Nanosecond || !a.At.Equal(first.At) {
+			t.Errorf("the answer is of %v ago, want of an hour", time.Since(a.At))
+		}
+		during(time.Nanosecond)
+		mustGet(t, c, b, jobsURL)
+		p.wantAts(0, time.Hour)
+	}))
+}
+
+func TestWithinLeastALostAnswerIsNotAskedForAgain(t *testing.T) {
+	synctest.Test(t, on(body(strings.Repeat("incompressible? no", 1000)), func(t *testing.T, p *play, _ *Courtesy) {
+		c := p.open(Options{CacheBytes: entryCost + 10}) // room for an entry without its body
+		defer c.Close()
+		b := acme()
+		b.Least = time.Hour
+		mustGet(t, c, b, jobsURL)
+		during(time.Minute)
+		_, err := get(c, b, time.Minute, jobsURL)
+		trouble := wantTrouble(t, err, board.RateLimited)
+		if left := time.Until(trouble.RetryAt); left != 59*time.Minute {
+			t.Errorf("it may be asked again in %v, want 59m", left)
+		}
+		if c.Stats().Cache.Withheld != 1 {
+			t.Errorf("statistics %+v, want 1 withheld", c.Stats().Cache)
+		}
+		during(59 * time.Minute)
+		mustGet(t, c, b, jobsURL)
+		p.wantAts(0, time.Hour)
+	}))
+}
+
+// A failure is no answer, so it may be asked again at the board's pace.
+func TestLeastCountsFromTheLastAnswerOnly(t *testing.T) {
+	synctest.Test(t, on(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, func(t *testing.T, p *play, c *Courtesy) {
+		b := acme()
+		b.Least = time.Hour
+		get(c, b, time.Minute, jobsURL)
+		get(c, b, time.Minute, jobsURL)
+		p.wantAts(0, time.Second)
+	}))
+}
+
+func TestTheLeastRecentlyUsedAnswerMakesRoom(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, _ *Courtesy) {
+		c := p.open(Options{CacheBytes: 2*entryCost + 200})
+		defer c.Close()
+		get := func(page string) { mustGet(t, c, acme(), jobsURL+"?"+page) }
+		get("1")
+		get("2")
+		get("1")
+		get("3") // 2 goes
+		get("1")
+		get("3")
+		if n := len(p.ats()); n != 3 {
+			t.Fatalf("%d requests, want 3: one for each page", n)
+		}
+		get("2")
+		if n := len(p.ats()); n != 4 {
+			t.Errorf("%d requests, want 4: page 2 again", n)
+		}
+		if s := c.Stats().Cache; s.Bytes > 2*entryCost+200 || s.Entries != 2 || s.Evicted != 2 {
+			t.Errorf("statistics %+v, want 2 entries within the limit and 2 evicted", s)
+		}
+	}))
+}
+
+func TestBoardsAreToldWhoAsks(t *testing.T) {
+	for _, tt := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, "layover-jobs/dev"},
+		{Options{Version: "1.4"}, "layover-jobs/1.4"},
+		{Options{Version: "1.4", Site: "https://layover.example"}, "layover-jobs/1.4 (+https://layover.example)"},
+		{Options{Version: "1.4", Site: "https://layover.example", Contact: "jobs@acme.example"}, "layover-jobs/1.4 (+https://layover.example; jobs@acme.example)"},
+	} {
+		synctest.Test(t, on(body("one"), func(t *testing.T, p *play, _ *Courtesy) {
+			c := p.open(tt.o)
+			defer c.Close()
+			mustGet(t, c, acme(), jobsURL)
+			if got := p.last().header.Get("User-Agent"); got != tt.want {
+				t.Errorf("User-Agent %q, want %q", got, tt.want)
+			}
+		}))
+	}
+}
+
+func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
+	for _, o := range []Options{
+		{Version: "1\r\nX-Other: y"}, {Contact: "josé"}, {Site: "a\tb"}, {CacheBytes: -1}, {MaxBody: -1},
+	} {
+		if c, err := New(o); err == nil {
+			c.Close()
+			t.Errorf("New(%+v) takes it, want an error", o)
+		}
+	}
+}
+
+func TestAnAnswerThatIsTooLargeIsMalformed(t *testing.T) {
+	synctest.Test(t, on(body(strings.Repeat("x", 1001)), func(t *testing.T, p *play, _ *Courtesy) {
+		c := p.open(Options{MaxBody: 1000})
+		defer c.Close()
+		_, err := get(c, acme(), time.Minute, jobsURL)
+		wantTrouble(t, err, board.Malformed)
+		p.wantAts(0)
+	}))
+}
+
+// What a caller must not have is a fetch without an end.
+func TestAFetchWithoutABudgetIsRefused(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, c *Courtesy) {
+		_, err := c.Fetch(acme())(context.Background(), board.Request{URL: jobsURL})
+		wantTrouble(t, err, board.Unavailable)
+		p.wantAts()
+	}))
+}
+
+// J11, J12, J13: a hint that does not fit ends the fetch at once, with the time
+// at which it may be asked again.
+func TestJ12_AHintBeyondTheBudgetIsSaidAtOnce(t *testing.T) {
+	synctest.Test(t, on(func(w http.ResponseWriter, _ *http.Request) { status(w, 429, "Retry-After", "3600") }, func(t *testing.T, p *play, c *Courtesy) {
+		began := time.Now()
+		_, err := get(c, acme(), 10*time.Second, jobsURL)
+		trouble := wantTrouble(t, err, board.RateLimited)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v, want nothing", took)
+		}
+		if in := time.Until(trouble.RetryAt); in != time.Hour {
+			t.Errorf("it may be asked again in %v, want 1h", in)
+		}
+		if trouble.Answer.Status != 429 {
+			t.Errorf("the answer's status is %d, want 429", trouble.Answer.Status)
+		}
+		p.wantAts(0)
+	}))
+}
+
+func TestJ11_ABackOffIsNotBegunThatDoesNotFit(t *testing.T) {
+	synctest.Test(t, on(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }, func(t *testing.T, p *play, c *Courtesy) {
+		began := time.Now()
+		_, err := get(c, acme(), 100*time.Millisecond, jobsURL)
+		wantTrouble(t, err, board.Unavailable)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v, want nothing: the least back-off is longer than the budget", took)
+		}
+		p.wantAts(0)
+	}))
+}
+
+// J14: what will not be better next time is asked once.
+func TestJ14_APermanentFailureIsAskedOnce(t *testing.T) {
+	for _, code := range []int{400, 401, 403, 404, 410, 422} {
+		synctest.Test(t, on(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }, func(t *testing.T, p *play, c *Courtesy) {
+			if _, err := get(c, acme(), time.Minute, jobsURL); troubleOf(err) == nil {
+				t.Errorf("status %d: error %v, want a Trouble", code, err)
+			}
+			p.wantAts(0)
+		}))
+	}
+}
+
+// J14, J15: a hint that fits is waited for, exactly, by all who ask that host.
+func TestJ15_APauseIsSharedByAllWhoAskTheHost(t *testing.T) {
+	var asked atomic.Int32
+	synctest.Test(t, on(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			status(w, 429, "Retry-After", "20")
+			return
+		}
+		w.Write([]byte("one"))
+	}, func(t *testing.T, p *play, c *Courtesy) {
+		done := make(chan error)
+		for _, page := range []string{"1", "2", "3"} {
+			go func() {
+				_, err := get(c, acme(), time.Minute, jobsURL+"?"+page)
+				done <- err
+			}()
+		}
+		for range 3 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		p.wantAts(0, 20*time.Second, 21*time.Second, 22*time.Second)
+	}))
+}
+
+// J16, J18, J20: requests to one host are paced and bounded whatever asks;
+// those to another host do not wait for them.
+func TestJ16_RequestsToOneHostAreBoundedWhateverAsks(t *testing.T) {
+	var now, most atomic.Int32
+	synctest.Test(t, on(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.Host, "slow.") {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(10 * time.Second)
+			now.Add(-1)
+		}
+		w.Write([]byte("one"))
+	}, func(t *testing.T, p *play, c *Courtesy) {
+		b := acme()
+		b.AtOnce = 2
+		done := make(chan error)
+		ask := func(url string) {
+			_, err := get(c, b, 2*time.Minute, url)
+			done <- err
+		}
+		for _, page := range []string{"1", "2", "3", "4", "5"} {
+			go ask("https://slow.acme.example/jobs?" + page)
+		}
+		during(time.Millisecond)
+		began := time.Now()
+		go ask("https://quick.acme.example/jobs")
+		if err := <-done; err != nil || !time.Now().Equal(began) {
+			t.Errorf("the other host answered after %v, with %v; want at once", time.Since(began), err)
+		}
+		for range 5 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if most.Load() != 2 {
+			t.Errorf("%d requests to the slow host at once, want 2", most.Load())
+		}
+		p.wantAts(0, time.Millisecond, time.Second, 10*time.Second, 11*time.Second, 20*time.Second)
+	}))
+}
+
+// J17: pacing spends the operation's time, and what does not fit is not begun.
+func TestJ17_PacingSpendsTheOperationsBudget(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, c *Courtesy) {
+		ctx, cancel := within(2500 * time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		var err error
+		n := 0
+		for ; err == nil; n++ {
+			_, err = c.Fetch(acme())(ctx, board.Request{URL: jobsURL + "?" + strings.Repeat("x", n)})
+		}
+		wantTrouble(t, err, board.Deadline)
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("it ended after %v, want 2s: when the next request did not fit", took)
+		}
+		p.wantAts(0, time.Second, 2*time.Second)
+	}))
+}
+
+// J19: slow is not dead while budget remains.
+func TestJ19_ASlowBoardIsWaitedForWhileBudgetRemains(t *testing.T) {
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(25 * time.Second):
+		case <-r.Context().Done():
+		}
+		w.Write([]byte("one"))
+	}
+	synctest.Test(t, on(slow, func(t *testing.T, p *play, c *Courtesy) {
+		began := time.Now()
+		if _, err := get(c, acme(), 25*time.Second+time.Millisecond, jobsURL); err != nil || time.Since(began) != 25*time.Second {
+			t.Errorf("after %v: %v; want the answer after 25s", time.Since(began), err)
+		}
+	}))
+	synctest.Test(t, on(slow, func(t *testing.T, p *play, c *Courtesy) {
+		began := time.Now()
+		_, err := get(c, acme(), 10*time.Second, jobsURL)
+		wantTrouble(t, err, board.Deadline)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 10*time.Second {
+			t.Errorf("after %v: %v; want DeadlineExceeded after 10s", time.Since(began), err)
+		}
+	}))
+}
+
+// J21: the status says that it is a rate limit, also where no request was sent
+// because the pause is still on.
+func TestJ21_ARateLimitIsNamed(t *testing.T) {
+	synctest.Test(t, on(func(w http.ResponseWriter, _ *http.Request) { status(w, 429, "Retry-After", "60") }, func(t *testing.T, p *play, c *Courtesy) {
+		for _, url := range []string{jobsURL, jobsURL + "?other"} {
+			_, err := get(c, acme(), 10*time.Second, url)
+			if trouble := wantTrouble(t, err, board.RateLimited); time.Until(trouble.RetryAt) != time.Minute {
+				t.Errorf("%s: it may be asked again in %v, want 1m", url, time.Until(trouble.RetryAt))
+			}
+		}
+		p.wantAts(0)
+	}))
+}
+
+func TestACancelIsToldFromADeadline(t *testing.T) {
+	synctest.Test(t, on(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, func(t *testing.T, p *play, c *Courtesy) {
+		ctx, cancel := within(time.Minute)
+		time.AfterFunc(time.Second, cancel)
+		_, err := c.Fetch(acme())(ctx, board.Request{URL: jobsURL})
+		wantTrouble(t, err, board.Cancelled)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v, want context.Canceled in it", err)
+		}
+	}))
+}

@@ -1,0 +1,100 @@
+package courtesy
+
+import (
+	"container/list"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// What a Keep holds at most.
+const (
+	maxItems     = 512
+	maxKeepBytes = 4 << 20
+	maxItemBytes = 1 << 20
+	maxTTL       = 30 * 24 * time.Hour
+)
+
+// Keep is a small bounded store of named values that end after a time, and
+// survive a restart of the program if the state does. It is for what a caller
+// cannot be asked to carry, such as what is behind a short cursor. When it is
+// full the oldest value goes. It may be used by several goroutines at once.
+type Keep struct {
+	changed func()
+
+	mu    sync.Mutex
+	items map[string]*list.Element // of item
+	order *list.List               // the last put first
+	bytes int
+}
+
+type item struct {
+	Key   string    `json:"key"`
+	Value []byte    `json:"value"`
+	Until time.Time `json:"until"`
+}
+
+func newKeep(changed func()) *Keep {
+	return &Keep{changed: changed, items: make(map[string]*list.Element), order: list.New()}
+}
+
+// Put keeps value under key for ttl, 30 days at most, in place of what was
+// there. It keeps the slice itself, which must not be changed. A key and value
+// of more than 1 MiB together are refused.
+func (k *Keep) Put(key string, value []byte, ttl time.Duration) error {
+	if size := len(key) + len(value); size > maxItemBytes {
+		return fmt.Errorf("courtesy: keep %.40q: %d bytes are more than the %d that one value may have", key, size, maxItemBytes)
+	}
+	k.put(item{key, value, time.Now().Add(min(ttl, maxTTL))})
+	k.changed()
+	return nil
+}
+
+func (k *Keep) put(i item) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.removeLocked(k.items[i.Key])
+	k.items[i.Key] = k.order.PushFront(i)
+	k.bytes += len(i.Key) + len(i.Value)
+	for k.order.Len() > maxItems || k.bytes > maxKeepBytes {
+		k.removeLocked(k.order.Back())
+	}
+}
+
+// Get returns what is kept under key, if its time is not over. The value must
+// not be changed.
+func (k *Keep) Get(key string) (value []byte, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at, ok := k.items[key]
+	if !ok {
+		return nil, false
+	}
+	if i := at.Value.(item); i.Until.After(time.Now()) {
+		return i.Value, true
+	}
+	k.removeLocked(at)
+	return nil, false
+}
+
+func (k *Keep) removeLocked(at *list.Element) {
+	if at == nil {
+		return
+	}
+	i := k.order.Remove(at).(item)
+	delete(k.items, i.Key)
+	k.bytes -= len(i.Key) + len(i.Value)
+}
+
+// all returns what is kept and not over, the first put first.
+func (k *Keep) all(now time.Time) []item {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var all []item
+	for at := k.order.Back(); at != nil; at = at.Prev() {
+		if i := at.Value.(item); i.Until.After(now) {
+			all = append(all, i)
+		}
+	}
+	return all
+}

@@ -1,0 +1,179 @@
+package courtesy
+
+import (
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// saveEvery is the least time between two writes of the state.
+const saveEvery = time.Second
+
+// saver writes the state after changes.
+type saver struct {
+	c     *Courtesy
+	store *store
+	dirty chan struct{} // 1: something has changed since it was last taken
+	quit  chan struct{}
+	done  chan struct{} // closed when run has returned
+	once  sync.Once
+
+	mu      sync.Mutex
+	problem string
+	saved   time.Time
+}
+
+// openState takes the folder dir, restores what is in it, and begins to write
+// it. Nothing about a folder is fatal.
+func (c *Courtesy) openState(dir string) {
+	store, err := openStore(dir)
+	if err != nil {
+		c.problem = fmt.Sprintf("state folder %s: %v: pauses and answers are known to this process only, and until it ends", dir, err)
+		c.log.Warn("working without the state folder", "folder", dir, "reason", err)
+		return
+	}
+	c.saver = &saver{c: c, store: store, dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	st, err := store.load()
+	c.saver.note("beginning with an empty state", err)
+	c.cache.read = store.readBody
+	c.restore(st, time.Now())
+	c.saver.note("cannot tidy up the kept answers", store.sweep(c.cache.has))
+	go c.saver.run() // close waits for it
+}
+
+// restore takes over what st has, as far as it makes sense.
+func (c *Courtesy) restore(st state, now time.Time) {
+	passed := st.passed(now)
+	for host := range st.Pauses {
+		st.Pauses[host] -= passed
+	}
+	c.lanes.restore(st.Pauses)
+	for _, saved := range st.Answers {
+		if e := saved.entry; saved.sane() {
+			e.At = now.Add(-saved.Age - passed)
+			e.saved = e.Packed > 0
+			c.cache.put(&e, now)
+		}
+	}
+	for name, items := range st.Keeps {
+		k := c.Keep(name)
+		for _, i := range items {
+			if left := min(i.Left, maxTTL) - passed; left > 0 && len(i.Key)+len(i.Value) <= maxItemBytes {
+				k.put(item{i.Key, i.Value, now.Add(left)})
+			}
+		}
+	}
+}
+
+// sane reports whether an entry can be one that was saved.
+func (s *savedEntry) sane() bool {
+	const long = 366 * 24 * time.Hour
+	for _, d := range []time.Duration{s.Age, s.Fresh, s.Least} {
+		if d < 0 || d > long {
+			return false
+		}
+	}
+	name, err := hex.DecodeString(s.Key)
+	return err == nil && len(name) == 32 && s.Packed >= 0 && s.Size >= 0 && s.Size <= 1<<32
+}
+
+// snapshot is the state as it is now, without answers.
+func (c *Courtesy) snapshot(now time.Time) state {
+	st := state{Saved: now.Round(0).UTC(), Pauses: c.lanes.left(), Keeps: make(map[string][]savedItem)}
+	c.keepsMu.Lock()
+	defer c.keepsMu.Unlock()
+	for name, k := range c.keeps {
+		for _, i := range k.all(now) {
+			st.Keeps[name] = append(st.Keeps[name], savedItem{i.Key, i.Value, i.Until.Sub(now)})
+		}
+	}
+	return st
+}
+
+// wake has the state written, a second after it was last written at the
+// earliest.
+func (s *saver) wake() {
+	select {
+	case s.dirty <- struct{}{}:
+	default:
+	}
+}
+
+func (s *saver) run() {
+	defer close(s.done)
+	for {
+		select {
+		case <-s.dirty:
+			s.save()
+		case <-s.quit:
+			s.save()
+			return
+		}
+		select {
+		case <-time.After(saveEvery):
+		case <-s.quit: // the next round sees it too
+		}
+	}
+}
+
+// save writes bodies before the file that refers to them.
+func (s *saver) save() {
+	now := time.Now()
+	entries, bodies, dropped := s.c.cache.unsaved(now)
+	for _, name := range dropped {
+		s.note("cannot remove a kept answer", s.store.removeBody(name))
+	}
+	for _, e := range bodies {
+		if err := s.store.writeBody(e.Key, e.body); err != nil {
+			s.note("cannot keep an answer", err)
+			continue
+		}
+		s.c.cache.bodySaved(e)
+	}
+	st := s.c.snapshot(now)
+	for _, e := range entries {
+		w := savedEntry{Age: age(e.At, now), entry: *e}
+		if !e.saved {
+			loseBody(&w.entry)
+		}
+		st.Answers = append(st.Answers, w)
+	}
+	if err := s.store.save(st); err != nil {
+		s.note("cannot write the state", err)
+		return
+	}
+	s.mu.Lock()
+	s.saved = now
+	s.mu.Unlock()
+}
+
+// note logs err, unless it is the last one again.
+func (s *saver) note(what string, err error) {
+	if err == nil {
+		return
+	}
+	problem := fmt.Sprintf("state folder %s: %s: %v", s.store.dir, what, err)
+	s.mu.Lock()
+	known := s.problem == problem
+	s.problem = problem
+	s.mu.Unlock()
+	if !known {
+		s.c.log.Warn(what, "folder", s.store.dir, "reason", err)
+	}
+}
+
+func (s *saver) describe(to *Stats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to.Folder, to.Problem, to.Saved = s.store.dir, s.problem, s.saved
+}
+
+func (s *saver) close() error {
+	s.once.Do(func() {
+		close(s.quit)
+		<-s.done
+		s.store.close()
+	})
+	return nil
+}
