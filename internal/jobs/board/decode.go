@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -213,6 +215,14 @@ func one(a Answer, job posting.Job) (posting.Job, error) {
 	return job, nil
 }
 
+// among is the one job of a list that was narrowed to it.
+func among(a Answer, p Page) (posting.Job, error) {
+	if len(p.Jobs) == 0 {
+		return posting.Job{}, absent(a)
+	}
+	return p.Jobs[0], nil
+}
+
 // named is a company's name, or its slug if a board states none.
 func named(name string, c Company) string { return cmp.Or(posting.Text(name), c.Slug) }
 
@@ -278,6 +288,38 @@ func places(field string) (ways []posting.Workplace, at []string) {
 		at = append(at, strings.Trim(place, " ,-–"))
 	}
 	return ways, texts(at...)
+}
+
+// ways puts ways to work together, each once.
+func ways(lists ...[]posting.Workplace) (all []posting.Workplace) {
+	for _, way := range slices.Concat(lists...) {
+		if !slices.Contains(all, way) {
+			all = append(all, way)
+		}
+	}
+	return all
+}
+
+// section is a part of a description under its heading; nothing without content.
+func section(heading, content string) string {
+	if posting.Plain(content) == "" {
+		return ""
+	}
+	if heading = posting.Text(heading); heading == "" {
+		return content
+	}
+	return "<h3>" + html.EscapeString(heading) + "</h3>" + content
+}
+
+// paragraphs is HTML of a text whose paragraphs stand apart.
+func paragraphs(plain string) string {
+	var b strings.Builder
+	for part := range strings.SplitSeq(plain, "\n\n") {
+		if part = strings.TrimSpace(part); part != "" {
+			b.WriteString("<p>" + html.EscapeString(part) + "</p>")
+		}
+	}
+	return b.String()
 }
 
 // joined makes one place of its parts: "Porto, Portugal".

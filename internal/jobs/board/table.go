@@ -16,6 +16,11 @@ import (
 // they have some, and otherwise what no site notices.
 var All = rows(
 	greenhouse,
+	lever,
+	ashby,
+	smartrecruiters,
+	recruitee,
+	personio,
 )
 
 // Find returns the board of that name, whatever its case, or nil.
