@@ -133,16 +133,27 @@ func (pr *process) await(ctx context.Context) error {
 // connects waits until a connection to the port can be had.
 func (pr *process) connects(ctx context.Context) error {
 	var dialer net.Dialer
-	var last error
-	for began := time.Now(); ctx.Err() == nil; pause(ctx, time.Since(began)) {
+	return probe(ctx, func(last error) error {
 		c, err := dialer.DialContext(ctx, "tcp4", pr.addr())
 		switch {
 		case err == nil:
-			return c.Close()
+			c.Close()
+			return nil
 		case errors.Is(err, syscall.ECONNREFUSED):
-			last = fmt.Errorf("nothing listens at %s", pr.addr())
-		case last == nil || ctx.Err() == nil:
-			last = err
+			return fmt.Errorf("nothing listens at %s", pr.addr())
+		case last != nil && ctx.Err() != nil: // what came before says more
+			return last
+		}
+		return err
+	})
+}
+
+// probe calls try, with the error that it returned last, until that is nil or
+// ctx ends, and returns it. Between two calls it pauses.
+func probe(ctx context.Context, try func(last error) error) (last error) {
+	for began := time.Now(); ctx.Err() == nil; pause(ctx, time.Since(began)) {
+		if last = try(last); last == nil {
+			return nil
 		}
 	}
 	return last
@@ -160,27 +171,23 @@ func (pr *process) answers(ctx context.Context) error {
 	transport := &http.Transport{Protocols: protocols, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	limit := firstProbeLimit
-	var last error
-	for began := time.Now(); ctx.Err() == nil; pause(ctx, time.Since(began)) {
+	return probe(ctx, func(last error) error {
 		attempt, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
 		status, err := pr.get(attempt, transport)
-		if err == nil && status < http.StatusBadRequest {
-			cancel()
-			return nil
-		}
 		switch {
+		case err == nil && status < http.StatusBadRequest:
+			return nil
 		case err == nil:
-			last = fmt.Errorf("GET %s is answered with status %d", pr.job.Ready.Path, status)
+			return fmt.Errorf("GET %s is answered with status %d", pr.job.Ready.Path, status)
 		case ctx.Err() != nil && last != nil: // what came before says more
+			return last
 		case attempt.Err() != nil:
 			limit *= 2
-			last = fmt.Errorf("GET %s is not answered", pr.job.Ready.Path)
-		default:
-			last = err
+			return fmt.Errorf("GET %s is not answered", pr.job.Ready.Path)
 		}
-		cancel()
-	}
-	return last
+		return err
+	})
 }
 
 func (pr *process) get(ctx context.Context, transport *http.Transport) (status int, err error) {
