@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -112,12 +113,52 @@ func marked(pid int, marker string) bool {
 	return err == nil && (bytes.HasPrefix(env, []byte(marker)) || bytes.Contains(env, []byte("\x00"+marker)))
 }
 
+// awaitExit returns how the main process ended. It leaves it for bury: as long
+// as nobody has waited for it, its number is given to no other process, nor
+// group.
+func (pr *process) awaitExit() (how string) {
+	var info unix.Siginfo
+	for {
+		err := unix.Waitid(unix.P_PID, pr.pid(), &info, unix.WEXITED|unix.WNOWAIT, nil)
+		if err == nil {
+			return exitText(&info)
+		}
+		if err != unix.EINTR { // somebody else waited for it: os/exec knows as much as there is to know
+			return pr.waitNow()
+		}
+	}
+}
+
+// bury waits for the main process, which has exited.
+func (pr *process) bury() { pr.cmd.Wait() }
+
+// exitText says what os/exec would of a child.
+func exitText(info *unix.Siginfo) string {
+	const (
+		exited = 1 // CLD_EXITED
+		dumped = 3 // CLD_DUMPED
+	)
+	// What the kernel tells of a child follows three numbers and is aligned like
+	// a pointer: its pid, its user, and its status.
+	const align = unsafe.Sizeof(uintptr(0))
+	const child = (3*unsafe.Sizeof(int32(0)) + align - 1) / align * align
+	status := *(*int32)(unsafe.Add(unsafe.Pointer(info), child+2*unsafe.Sizeof(int32(0))))
+	if info.Code == exited {
+		return "exit status " + strconv.Itoa(int(status))
+	}
+	text := "signal: " + syscall.Signal(status).String()
+	if info.Code == dumped {
+		text += " (core dumped)"
+	}
+	return text
+}
+
 func isOf(pid, pgid int, marker string) bool {
 	s := statOf(pid)
 	return !s.dead() && (pgid > 0 && s.pgrp == pgid || marked(pid, marker))
 }
 
-// left returns the processes that belong to pr, whose main process is gone. It
+// left returns the processes that belong to pr, whose main process has exited. It
 // looks among the router's descendants: what loses its parent becomes the
 // router's child (see startReaper), so nothing gets out of there.
 func (h *osHost) left(pr *process) (inGroup, outside []int) {

@@ -49,6 +49,12 @@ func identity(pid int) string {
 	return strings.TrimSpace(string(started))
 }
 
+// awaitExit waits for the main process.
+func (pr *process) awaitExit() (how string) { return pr.waitNow() }
+
+// bury has nothing to do here: the main process was waited for.
+func (pr *process) bury() {}
+
 // left returns the group of pr if it still has processes, as a negative number.
 func (h *osHost) left(pr *process) (inGroup, outside []int) {
 	if syscall.Kill(-pr.pid(), 0) != nil {

@@ -109,7 +109,7 @@ type process struct {
 	pipe  *os.File      // where out comes from
 	read  chan struct{} // closed when out is complete
 
-	done chan struct{} // closed when the main process was waited for
+	done chan struct{} // closed when the main process has exited
 	exit string        // how it ended; set before done closes
 }
 
@@ -201,12 +201,16 @@ func (pr *process) finishOutput() {
 const outputGrace = 250 * time.Millisecond
 
 func (pr *process) wait() {
-	err := pr.cmd.Wait()
-	pr.exit = "exit status 0"
-	if err != nil {
-		pr.exit = err.Error()
-	}
+	pr.exit = pr.awaitExit()
 	close(pr.done)
+}
+
+// waitNow waits for the main process with os/exec, which gives its number free.
+func (pr *process) waitNow() (how string) {
+	if err := pr.cmd.Wait(); err != nil {
+		return err.Error()
+	}
+	return "exit status 0"
 }
 
 // environ is the router's environment, less what was meant for the router
@@ -237,10 +241,10 @@ func (pr *process) exited() <-chan struct{} { return pr.done }
 func (pr *process) how() string             { <-pr.done; return pr.exit }
 func (pr *process) output(n int) []string   { return pr.out.tail(n) }
 
-// stop implements program. As long as the main process runs, signals go to its
-// group. Once it has been waited for, its number may be another group's at any
-// time, so from then on each process that is left is looked up and signalled
-// by itself.
+// stop implements program. On Linux the main process is not waited for before
+// nothing is left of it, so until then its number is its group's, and signals
+// to the group reach no other one. Elsewhere the number is free from the exit
+// on, and only a group that is still there is signalled.
 func (pr *process) stop(patience context.Context) {
 	h := pr.h
 	signal := func(s syscall.Signal) {
@@ -268,6 +272,7 @@ func (pr *process) stop(patience context.Context) {
 	defer slow.Stop()
 	<-pr.done
 	pr.endRest(patience)
+	pr.bury()
 
 	pr.finishOutput()
 	pr.signs.close()
@@ -296,7 +301,10 @@ func (pr *process) endRest(patience context.Context) {
 		wait := patience
 		if patience.Err() != nil {
 			wait = context.Background()
-			for _, pid := range append(inGroup, outside...) {
+			if len(inGroup) > 0 { // all at once: none can fork out of the way
+				syscall.Kill(-pr.pid(), syscall.SIGKILL)
+			}
+			for _, pid := range outside {
 				pr.h.signal(pr, pid, syscall.SIGKILL)
 			}
 		}

@@ -35,6 +35,7 @@ func TestR11_R59_AnActorThatRefusesConnectionsForThreeSecondsIsWokenAgain(t *tes
 		s.refusedBy("a")
 		s.visit("a", time.Second)
 		s.wantEvents("0s start a", "5s end a", "5s start a")
+		synctest.Wait()
 		if a := s.plane.Snapshot().Actors[0]; a.LastError != "its program runs, but takes no connections" {
 			t.Errorf("the last error is %q", a.LastError)
 		}

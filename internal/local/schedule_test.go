@@ -118,7 +118,7 @@ func TestTheNextEdgeOfWindows(t *testing.T) {
 	}
 }
 
-// Minute by minute through a year with its two jumps, edges are where the clock
+// Every five minutes through a year with its two jumps, edges are where the clock
 // on the wall says.
 func TestEdgesAgreeWithTheClockOnTheWall(t *testing.T) {
 	for _, text := range []string{"08:00-18:30 Europe/Lisbon", "mon-fri 22:00-06:00 America/New_York", "sat 00:00-24:00 Australia/Lord_Howe"} {
@@ -127,7 +127,7 @@ func TestEdgesAgreeWithTheClockOnTheWall(t *testing.T) {
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		in, edge := s.At(now)
 		edges := 0
-		for ; now.Year() == 2026; now = now.Add(time.Minute) {
+		for ; now.Year() == 2026; now = now.Add(5 * time.Minute) {
 			if !now.Before(edge) {
 				in, edge = s.At(now)
 				edges++
