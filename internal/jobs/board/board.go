@@ -66,7 +66,7 @@ type Company struct {
 // checks every job.
 type Listing struct {
 	Company  Company
-	Query    string
+	Query    string // words that must all be there; empty if what is asked says more
 	Location string
 	Since    time.Time // zero: any age
 }

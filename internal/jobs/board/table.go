@@ -21,6 +21,12 @@ var All = rows(
 	smartrecruiters,
 	recruitee,
 	personio,
+	workable,
+	workday,
+	arbeitnow,
+	himalayas,
+	remotive,
+	hn,
 )
 
 // Find returns the board of that name, whatever its case, or nil.
