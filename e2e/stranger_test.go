@@ -24,8 +24,9 @@ const root = ".."
 // binary is the layover program that the tests run.
 var binary string
 
-// runMark is the variable that tells the processes of this run from those of another on the same machine.
-const runMark = "LAYOVER_E2E_RUN"
+// runMark is the variable that tells the processes of this run from those of another on the same machine. layover keeps its own
+// variables, LAYOVER_..., from its actors.
+const runMark = "E2E_RUN"
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "layover-e2e-")
@@ -189,6 +190,9 @@ func TestTheConfigurationFromTheReadme(t *testing.T) {
 	s := serve(t, config)
 	if got := s.curl(t, "hello.localhost"); !strings.Contains(got, "Directory listing") {
 		t.Errorf("hello answered %q, want the listing of python's http.server", got)
+	}
+	if leftovers(t) == "" {
+		t.Error("the process of an actor that is awake is not found")
 	}
 	var problem struct{ Reason, Actor string }
 	got := s.curl(t, "nobody.localhost")

@@ -88,10 +88,19 @@ func (l *logs) String() string {
 // listens. It is killed at the end of the test, if it still runs.
 func serving(t *testing.T, folder, text string) *program {
 	t.Helper()
+	return servingOn(t, nil, folder, text)
+}
+
+// servingOn is serving with a listening socket that is handed down, if it is
+// not nil.
+func servingOn(t *testing.T, socket *os.File, folder, text string) *program {
+	t.Helper()
 	p := &program{t: t, folder: folder, logs: new(logs), exited: make(chan error, 1)}
 	p.write(text)
-	p.cmd = exec.Command(os.Args[0], "serve", filepath.Join(folder, "f.yaml"))
-	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	p.cmd = layover("serve", filepath.Join(folder, "f.yaml"))
+	if socket != nil {
+		handDown(p.cmd, socket)
+	}
 	p.cmd.Stderr = p.logs
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -126,10 +135,30 @@ func serving(t *testing.T, folder, text string) *program {
 	return p
 }
 
+// layover is a command that runs this test binary as the program.
+func layover(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	return cmd
+}
+
+// handDown gives a command the file as the socket that LISTEN_FDS announces. The
+// shell is there because only the process itself knows the number that
+// LISTEN_PID must be.
+func handDown(cmd *exec.Cmd, file *os.File) {
+	cmd.Args = append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`}, cmd.Args...)
+	cmd.Path = "/bin/sh"
+	cmd.Env = append(cmd.Env, "LISTEN_FDS=1")
+	cmd.ExtraFiles = []*os.File{file}
+}
+
 // write replaces the configuration. The state is the folder's own.
 func (p *program) write(text string) {
 	p.t.Helper()
-	text = fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nstate: %q\n%s", filepath.Join(p.folder, "state"), text)
+	if !strings.Contains(text, "listen: ") {
+		text = "listen: 127.0.0.1:0\n" + text
+	}
+	text = fmt.Sprintf("admin: 127.0.0.1:0\nstate: %q\n%s", filepath.Join(p.folder, "state"), text)
 	if err := os.WriteFile(filepath.Join(p.folder, "f.yaml"), []byte(text), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
@@ -175,7 +204,8 @@ func (p *program) get(host string, header ...string) answer {
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	client := http.Client{Timeout: time.Minute} // nobody hangs for ever
+	resp, err := client.Do(req)
 	if err != nil {
 		return answer{err: err}
 	}

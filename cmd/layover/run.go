@@ -122,18 +122,27 @@ func (s *server) close() {
 // listen opens all listeners. The admin address answers from now on, so that
 // readiness can be asked for while the rest starts.
 func (s *server) listen() error {
+	sockets, err := handedDown(os.Getenv, os.Getpid())
+	if err != nil {
+		return err
+	}
+	defer func() { sockets.close() }() // what is left then
 	for _, addr := range s.config.Listen {
-		l, err := listen("listen", addr)
+		l, err := sockets.listen("listen", addr)
 		if err != nil {
 			return err
 		}
 		s.listeners = append(s.listeners, l)
 	}
 	if s.config.Admin == "off" {
-		return nil
+		return sockets.unused()
 	}
-	l, err := listen("admin", s.config.Admin)
+	l, err := sockets.listen("admin", s.config.Admin)
 	if err != nil {
+		return err
+	}
+	if err := sockets.unused(); err != nil {
+		l.Close()
 		return err
 	}
 	s.adminAddr = l.Addr()
