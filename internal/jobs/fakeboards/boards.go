@@ -11,6 +11,13 @@ import (
 // fakes returns the boards; each is in the file of its name.
 func fakes() []fake {
 	return []fake{
+		{name: "greenhouse", hosts: []string{"boards-api.greenhouse.io"}, serve: greenhouse},
+		{name: "lever", hosts: []string{"api.lever.co", "api.eu.lever.co"}, serve: lever},
+		{name: "ashby", hosts: []string{"api.ashbyhq.com"}, serve: ashby},
+		{name: "smartrecruiters", hosts: []string{"api.smartrecruiters.com"}, serve: smartrecruiters,
+			limit: limit{requests: 10, per: time.Second, atOnce: 8, headers: true}},
+		{name: "recruitee", hosts: []string{"*.recruitee.com"}, serve: recruitee},
+		{name: "personio", hosts: []string{"*.jobs.personio.de", "*.jobs.personio.com"}, serve: personio},
 		{name: "workable", hosts: []string{"apply.workable.com", "www.workable.com"}, serve: workable,
 			limit: limit{requests: 20, per: time.Minute, retry: time.Hour, page: true}},
 		{name: "workday", hosts: []string{"*.*.myworkdayjobs.com", "*.myworkdaysite.com"}, serve: workday,

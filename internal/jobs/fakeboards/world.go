@@ -150,6 +150,14 @@ func newCompany(board string, i int) Company {
 	}
 	slug := cmp.Or(slugOf(name), fmt.Sprintf("company-%d", i+1))
 	switch board {
+	case "lever":
+		if i%3 == 2 {
+			slug = "eu:" + slug
+		}
+	case "personio":
+		if i%3 == 1 {
+			slug = "com:" + slug
+		}
 	case "workday":
 		slug = fmt.Sprintf("%s.wd%d.External", strings.ReplaceAll(slug, "-", ""), 1+i%5)
 	case "smartrecruiters":
