@@ -102,7 +102,13 @@ func sleepWait(a actor, budget time.Duration) wait {
 	if a.Grace >= budget {
 		return wait{"going to sleep", "until " + short(budget), "503 still_waking: grace " + short(a.Grace) + " is not shorter than the budget"}
 	}
-	return wait{"going to sleep", short(a.Grace), "killed when grace ends, then woken again"}
+	end := "killed when grace ends, then woken again"
+	if a.MaxDrain > 0 {
+		end += fmt.Sprintf("; up to %s later when it was busy (max_drain)", short(a.MaxDrain))
+	} else {
+		end += "; when it was busy, after its last request"
+	}
+	return wait{"going to sleep", short(a.Grace), end}
 }
 
 func lineWait(a actor, p pool, budget time.Duration) wait {

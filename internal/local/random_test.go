@@ -81,6 +81,7 @@ func randomRun(t *testing.T, seed uint64) {
 		switch n := rng.IntN(100); {
 		case n < 70:
 			name, d, stay, band := names[rng.IntN(len(names))], pick(1, 100, 2000, 60000), pick(0, 1, 300, 4000), rng.IntN(3)
+			refused := rng.IntN(3) == 0
 			asked.Add(1)
 			go func() { // the last check waits for it
 				defer answered.Add(1)
@@ -88,6 +89,9 @@ func randomRun(t *testing.T, seed uint64) {
 				defer cancel()
 				ride, err := s.router.Route(turnstile.Begin(ctx, band), router.Ask{Actor: name})
 				if err == nil {
+					if refused {
+						ride.Unreachable()
+					}
 					time.Sleep(stay)
 					ride.Done()
 				} else if ctx.Err() == nil && router.ReasonOf(err) == router.Internal {

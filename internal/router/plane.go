@@ -104,8 +104,8 @@ type ActorSnapshot struct {
 	Name      string        `json:"name"`
 	Pool      string        `json:"pool"`
 	State     State         `json:"state"`
-	Since     time.Time     `json:"since,omitzero"` // when the state began
-	Kept      bool          `json:"kept_awake,omitempty"`
+	Since     time.Time     `json:"since,omitzero"`       // when the state began
+	Kept      bool          `json:"kept_awake,omitempty"` // by the plane, now
 	InFlight  int           `json:"in_flight"`
 	Wanted    int           `json:"wanted"`                   // requests that want it and are not with it yet
 	Limit     int           `json:"max_concurrent,omitempty"` // most requests at once; 0: no bound. Set by the router
