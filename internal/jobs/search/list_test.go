@@ -47,7 +47,7 @@ func TestSourcesAreReadSideBySide(t *testing.T) {
 
 func TestJ2_OneEndIsPassedDownAndPagesSurviveIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := &stand{name: "alpha", delay: 300 * time.Millisecond, pages: paged("alpha", "", 40, 10)}
+		s := &stand{name: "alpha", delay: 350 * time.Millisecond, pages: paged("alpha", "", 40, 10)}
 		e := engine(Options{}, s)
 		begun := time.Now()
 		r := ask(t, e, 2*time.Second, Query{Limit: 100})
