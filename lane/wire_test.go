@@ -1,0 +1,274 @@
+package lane
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"layover/budget"
+)
+
+// The tests of this file have real sockets, and so real time: none of them waits for it to pass.
+
+// laneTo is a lane to a real server.
+func laneTo(t *testing.T, address string, o Options) *Lane {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Client == nil {
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		o.Client = &http.Client{Transport: transport}
+	}
+	l, err := New(u.Host, unpaced(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// rawServer accepts connections and hands each to serve, with its number from 0.
+func rawServer(t *testing.T, serve func(n int, conn net.Conn, requests *bufio.Reader)) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() { // ends with the listener
+		for n := 0; ; n++ {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				serve(n, conn, bufio.NewReader(conn))
+			}()
+		}
+	}()
+	return "http://" + listener.Addr().String()
+}
+
+func TestL7_ACancelClosesTheConnectionWithin100Milliseconds(t *testing.T) {
+	for name, beginning := range map[string]string{
+		"before the header": "",
+		"in the header":     "HTTP/1.1 200 OK\r\nContent-",
+		"in the body":       "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+	} {
+		t.Run(name, func(t *testing.T) {
+			waiting, closed := make(chan struct{}), make(chan time.Time, 1)
+			l := laneTo(t, rawServer(t, func(n int, conn net.Conn, requests *bufio.Reader) {
+				if _, err := http.ReadRequest(requests); err != nil {
+					t.Error(err)
+				}
+				io.WriteString(conn, beginning)
+				close(waiting)
+				io.Copy(io.Discard, requests) // until it is closed
+				closed <- time.Now()
+			}), Options{})
+			ctx, cancel := budget.For(context.Background(), time.Minute)
+			done := make(chan error)
+			go func() { _, err := l.Do(ctx, Request{URL: "http://" + l.host}); done <- err }()
+			<-waiting
+			begin := time.Now()
+			cancel()
+			failure(t, <-done, Cancelled)
+			if took := (<-closed).Sub(begin); took > 100*time.Millisecond {
+				t.Errorf("the server saw the end after %v, want at most 100ms", took)
+			}
+			idle(t, l)
+		})
+	}
+}
+
+func TestL6_AnAnswerThatStallsEndsWithTheOperation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := served(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, "a beginning")
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		})
+		begin := time.Now()
+		_, err := get(operation(t, 5*time.Second), l)
+		exactly(t, "the end", begin, 5*time.Second)
+		failure(t, err, Deadline)
+		idle(t, l)
+	})
+}
+
+// stale is a server that answers one request per connection, says that it would answer more, and closes.
+func stale(t *testing.T, requests *atomic.Int32) (address string) {
+	return rawServer(t, func(n int, conn net.Conn, in *bufio.Reader) {
+		if _, err := http.ReadRequest(in); err != nil {
+			return
+		}
+		requests.Add(1)
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		if n == 0 { // the second request of this connection is read, and broken off
+			if _, err := http.ReadRequest(in); err == nil {
+				requests.Add(1)
+			}
+		}
+	})
+}
+
+func TestA42_L5_WhatTheTransportSendsAgainCounts(t *testing.T) {
+	var requests atomic.Int32
+	l := laneTo(t, stale(t, &requests), Options{})
+	ctx := Allow(operation(t, time.Minute), 3, 1)
+	for i, want := range []int{1, 2} { // the second finds the connection broken after it was written, and is sent again
+		got, err := l.Do(ctx, Request{URL: "http://" + l.host})
+		if err != nil || got.Attempts != want {
+			t.Fatalf("request %d: Do = %+v, %v; want %d attempts", i, got, err, want)
+		}
+	}
+	if s := l.Stats(); s.Attempts != 3 || s.Retries != 1 || s.Resends != 1 || s.Allowance != 9.1 || requests.Load() != 3 {
+		t.Errorf("Stats = %+v, %d at the server; want 3 attempts, 1 repeat by the transport, 9.1 left", s, requests.Load())
+	}
+	if a := allowanceOf(ctx); a.attempts != 0 || a.retries != 0 {
+		t.Errorf("the operation has %d attempts and %d repeats left, want none", a.attempts, a.retries)
+	}
+}
+
+func TestA42_L5_TheTransportMaySendAgainOnlyWhatTheLaneMay(t *testing.T) {
+	var requests atomic.Int32
+	l := laneTo(t, stale(t, &requests), Options{Attempts: 1})
+	ctx := operation(t, time.Minute)
+	if _, err := l.Do(ctx, Request{URL: "http://" + l.host}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.Do(ctx, Request{URL: "http://" + l.host})
+	if e := failure(t, err, Failed); !errors.Is(err, ErrAttempts) || e.Attempts != 1 {
+		t.Errorf("Do = %v, want ErrAttempts after the one attempt", err)
+	}
+	if got := requests.Load(); got != 2 {
+		t.Errorf("the server got %d requests, want 2", got)
+	}
+	idle(t, l)
+}
+
+func TestA43_L5_APostOnABrokenConnectionIsNotSentAgain(t *testing.T) {
+	var requests atomic.Int32
+	l := laneTo(t, stale(t, &requests), Options{})
+	ctx := operation(t, time.Minute)
+	post := Request{Method: "POST", URL: "http://" + l.host, Body: []byte("x")}
+	if _, err := l.Do(ctx, post); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Do(ctx, post); err == nil {
+		t.Error("the second POST was answered")
+	}
+	if got := requests.Load(); got != 2 {
+		t.Errorf("the server got %d requests, want 2", got)
+	}
+}
+
+func TestA43_L5_APostThatFoundNoConnectionIsSentAgain(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	dials := 0
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials++; dials == 1 {
+			return nil, errors.New("not yet")
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	defer transport.CloseIdleConnections()
+	l := laneTo(t, server.URL, Options{Client: &http.Client{Transport: transport}, Backoff: 1})
+	got, err := l.Do(operation(t, time.Minute), Request{Method: "POST", URL: server.URL})
+	if err != nil || got.Attempts != 2 {
+		t.Errorf("Do = %+v, %v; want the second attempt's answer", got, err)
+	}
+}
+
+// h2 is a server that speaks HTTP/2 by hand: it refuses the first so many streams, and answers the others.
+func h2(t *testing.T, refuse int32, code http2.ErrCode) (server *httptest.Server, streams *atomic.Int32) {
+	streams = new(atomic.Int32)
+	server = httptest.NewUnstartedServer(nil)
+	server.TLS = &tls.Config{NextProtos: []string{"h2"}}
+	server.Config.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
+		"h2": func(_ *http.Server, conn *tls.Conn, _ http.Handler) {
+			io.ReadFull(conn, make([]byte, len(http2.ClientPreface)))
+			framer := http2.NewFramer(conn, conn)
+			framer.WriteSettings()
+			for {
+				frame, err := framer.ReadFrame()
+				if err != nil {
+					return
+				}
+				switch frame := frame.(type) {
+				case *http2.SettingsFrame:
+					if !frame.IsAck() {
+						framer.WriteSettingsAck()
+					}
+				case *http2.HeadersFrame:
+					if streams.Add(1) <= refuse {
+						framer.WriteRSTStream(frame.StreamID, code)
+						continue
+					}
+					framer.WriteHeaders(http2.HeadersFrameParam{StreamID: frame.StreamID, BlockFragment: []byte{0x88}, EndHeaders: true, EndStream: true}) // :status 200
+				}
+			}
+		},
+	}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server, streams
+}
+
+func TestL5_APostWhoseStreamWasRefusedIsSentAgain(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		code  http2.ErrCode
+		tries int
+		want  int32
+	}{
+		{"refused", http2.ErrCodeRefusedStream, 4, 2}, // by the transport, at once, which counts
+		{"refused, and it may be sent once", http2.ErrCodeRefusedStream, 1, 1},
+		{"broken off", http2.ErrCodeInternal, 4, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			server, streams := h2(t, 1, test.code)
+			transport := server.Client().Transport.(*http.Transport)
+			transport.ForceAttemptHTTP2 = true
+			l := laneTo(t, server.URL, Options{Client: &http.Client{Transport: transport}, Attempts: test.tries, Backoff: 1})
+			got, err := l.Do(operation(t, time.Minute), Request{Method: "POST", URL: server.URL})
+			if (err == nil) != (test.want == 2) || streams.Load() != test.want || l.Stats().Attempts != uint64(test.want) {
+				t.Errorf("Do = %+v, %v after %d streams, %+v; want %d streams", got, err, streams.Load(), l.Stats(), test.want)
+			}
+			var seen streamError
+			if test.code == http2.ErrCodeInternal && (!errors.As(err, &seen) || seen.Code != uint32(test.code)) {
+				t.Errorf("Do = %v, of which the code cannot be read", err)
+			}
+			idle(t, l)
+		})
+	}
+}
+
+func TestL5_OnlyARefusedStreamIsKnownToBeUnsent(t *testing.T) {
+	w := &wire{}
+	w.asked.Store(1)
+	w.got.Store(1)
+	for code, want := range map[http2.ErrCode]bool{http2.ErrCodeRefusedStream: true, http2.ErrCodeCancel: false} {
+		if got := w.unsent(streamError{Code: uint32(code)}); got != want {
+			t.Errorf("unsent(%v) = %v, want %v", code, got, want)
+		}
+	}
+	if w.unsent(errDial) {
+		t.Error("a dial that failed after a connection is taken for the first one") // a redirect's
+	}
+}
