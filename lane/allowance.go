@@ -108,7 +108,7 @@ func (l *Lane) refund(c *call) {
 	}
 	c.paid = false
 	if c.attempts > 0 {
-		l.tokens++
+		l.tokens = min(l.tokens+1, float64(l.o.Retries))
 	}
 	c.allowance.give(c.attempts > 0)
 }

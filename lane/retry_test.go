@@ -73,8 +73,11 @@ func TestA43_L5_OnlyWhatIsSafeIsSentAgain(t *testing.T) {
 						t.Errorf("request %d had the body %q", n, text)
 					}
 				}
-				if n == 0 {
-					return answer(r, test.first.status, ""), test.first.err
+				switch {
+				case n == 0 && test.first.err != nil:
+					return nil, test.first.err
+				case n == 0:
+					return answer(r, test.first.status, ""), nil
 				}
 				return answer(r, 200, ""), nil
 			})
