@@ -49,10 +49,12 @@ func (l *Lane) attempt(ctx context.Context, c *call) error {
 func (l *Lane) send(ctx context.Context, c *call, w *wire) (*Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w.again = func() {
-		if err := l.resend(c); err != nil {
+	w.again = func() bool {
+		err := l.resend(c)
+		if err != nil {
 			cancel(err)
 		}
+		return err == nil
 	}
 	var body io.Reader
 	if c.request.Body != nil {
@@ -150,12 +152,13 @@ func permanent(err error) bool {
 
 // wire is what one attempt has put on the wire, as net/http tells it. A RoundTripper that does not tell has sent it all.
 type wire struct {
-	again    func()       // the transport is about to send it again by itself
+	again    func() bool  // the transport is about to send it again by itself: may it?
 	asked    atomic.Int32 // for a connection
 	got      atomic.Int32 // a connection
 	wrote    atomic.Int32 // the header of a request
 	sends    int32        // requests that the lane knows of: the first one, and one for each redirect
 	counted  int32        // what wrote was when the last repeat was counted
+	refused  bool         // that one was one too many
 	stranded error        // why a redirect was not followed
 }
 
@@ -163,17 +166,29 @@ func (w *wire) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GetConn:      func(string) { w.asked.Add(1) },
 		WroteHeaders: func() { w.wrote.Add(1) },
-		GotConn: func(httptrace.GotConnInfo) {
+		GotConn: func(info httptrace.GotConnInfo) {
 			w.got.Add(1)
 			// A connection may be got, and not used, more than once per request: only one that follows a written header is for a
 			// repeat.
 			if wrote := w.wrote.Load(); wrote >= w.sends && wrote > w.counted {
 				w.counted = wrote
 				w.sends++
-				w.again()
+				w.refused = !w.again()
+			}
+			if w.refused {
+				hangUp(info.Conn)
 			}
 		},
 	}
+}
+
+// hangUp keeps a request from being written although its context is done, which HTTP/1 does not look at before it writes. HTTP/2
+// does, and its connection has other requests.
+func hangUp(conn net.Conn) {
+	if t, ok := conn.(*tls.Conn); ok && t.ConnectionState().NegotiatedProtocol == "h2" {
+		return
+	}
+	conn.Close()
 }
 
 // unsent reports whether the host can have seen nothing of the attempt that failed with err.

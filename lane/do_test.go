@@ -46,11 +46,13 @@ func TestL1_ATimeOutAroundAPartOfTheOperationIsRefused(t *testing.T) {
 	}
 	part, cancelPart := budget.For(ctx, time.Second)
 	defer cancelPart()
-	value := context.WithValue(part, struct{}{}, 1)
+	value := context.WithValue(part, valueKey{}, 1)
 	if _, err := get(value, l); err != nil || sent.times() != 1 {
 		t.Errorf("within a budget in a budget: Do = %v, %d requests; want one", err, sent.times())
 	}
 }
+
+type valueKey struct{}
 
 func TestL1_OptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -60,8 +62,8 @@ func TestL1_OptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	}{
 		"time-out":      {host, Options{Client: &http.Client{Timeout: 1}}, "Timeout"},
 		"redirects":     {host, Options{Client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}}, "CheckRedirect"},
-		"negative":      {host, Options{MaxBody: -1}, "Options.MaxBody is -1"},
-		"not a number":  {host, Options{Rate: rate.Limit(math.NaN())}, "Options.Rate"},
+		"negative":      {host, Options{MaxBody: -1}, "MaxBody is -1"},
+		"not a number":  {host, Options{Rate: rate.Limit(math.NaN())}, "option Rate is NaN"},
 		"no host":       {"", Options{}, `"" is not a host`},
 		"a URL":         {"http://boards.example", Options{}, "is not a host"},
 		"a path":        {"boards.example/jobs", Options{}, "is not a host"},
@@ -164,6 +166,7 @@ func TestL2_TheOldestJobIsNext(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		if want := []string{"holder", "urgent", "old", "young"}; !slices.Equal(order, want) {
 			t.Errorf("sent in the order %v, want %v", order, want)
 		}
@@ -189,6 +192,7 @@ func TestL2_ThePaceHoldsAndGoesToTheBestClaim(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		// The second has its slot already when the urgent one comes.
 		if want := []string{"first", "second", "urgent", "third"}; !slices.Equal(order, want) {
 			t.Errorf("sent in the order %v, want %v", order, want)

@@ -94,10 +94,11 @@ func ExampleLane_Do() {
 
 	ctx, cancel := budget.For(context.Background(), 10*time.Second)
 	defer cancel()
+	begin := time.Now()
 	answer, err := busy.Do(ctx, lane.Request{URL: server.URL})
 	fmt.Println(lane.StopOf(err), answer.Status)
 	if e, ok := err.(*lane.Error); ok {
-		fmt.Println(e.RetryAt.Sub(time.Now()).Round(time.Minute))
+		fmt.Println(e.RetryAt.Sub(begin).Round(time.Minute))
 	}
 	// Output:
 	// rate_limited 429

@@ -22,7 +22,7 @@ import (
 // all the ways we know, at random, and checks what must hold in every case.
 func TestWhateverTheHostDoesTheOperationsTimeIsKept(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	rounds := 150
+	rounds := 60
 	if testing.Short() {
 		rounds = 20
 	}

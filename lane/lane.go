@@ -108,7 +108,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"MinUseful", float64(o.MinUseful)}, {"MaxBody", float64(o.MaxBody)},
 	} {
 		if !(n.value >= 0) {
-			return o, fmt.Errorf("Options.%s is %v: give a positive one, or 0 for the default", n.name, n.value)
+			return o, fmt.Errorf("option %s is %v: give a positive one, or 0 for the default", n.name, n.value)
 		}
 	}
 	if o.Client == nil {
@@ -124,7 +124,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, ErrClientTimeout
 	}
 	if o.Client.CheckRedirect != nil {
-		return o, errors.New("Options.Client has a CheckRedirect: leave it to the lane, and name further hosts in Options.Hosts")
+		return o, errors.New("the Client has a CheckRedirect: leave it to the lane, and name further hosts in Options.Hosts")
 	}
 	setDefault(&o.Concurrency, 2)
 	setDefault(&o.Rate, 4)
@@ -352,7 +352,8 @@ func (l *Lane) backOff(ctx context.Context, c *call) error {
 	if l.pauseLeft() > 0 {
 		return nil
 	}
-	d := c.hintAt.Sub(time.Now())
+	now := time.Now()
+	d := c.hintAt.Sub(now)
 	if c.hintAt.IsZero() || !c.fresh {
 		d = c.own.NextBackOff()
 	}

@@ -51,9 +51,10 @@ func (l *Lane) pauseLocked(now, until time.Time) {
 }
 
 func (l *Lane) pauseLeft() time.Duration {
+	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.paused.until.Sub(time.Now())
+	return l.paused.until.Sub(now)
 }
 
 func (l *Lane) isPaused() bool { return l.pauseLeft() > 0 }

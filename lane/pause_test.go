@@ -226,7 +226,8 @@ func TestL4_ALanePausesItselfAfterA429ThatDoesNotSayWhen(t *testing.T) {
 		exactly(t, "the good answer", begin, 1530*time.Millisecond)
 		limited = true
 		get(operation(t, 100*time.Millisecond), l)
-		if got := l.Stats().PausedUntil.Sub(time.Now()); got != 500*time.Millisecond {
+		begin = time.Now()
+		if got := l.Stats().PausedUntil.Sub(begin); got != 500*time.Millisecond {
 			t.Errorf("paused for %v after a good answer and a 429, want 500ms again", got)
 		}
 	})
