@@ -106,7 +106,7 @@ func TestAReloadChangesMaxDrainOfADrainUnderWay(t *testing.T) {
 		s.apply(c)
 		time.Sleep(time.Minute - 1)
 		s.wantState("b", router.GoingToSleep)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		s.wantState("b", "")
 	})
