@@ -34,6 +34,7 @@ func TestHowAProgramEndedIsSaidAsByOSExec(t *testing.T) {
 // The number of a main process that has exited is not free as long as its group
 // has processes that may have to be killed.
 func TestAMainProcessIsWaitedForAfterItsGroupIsGone(t *testing.T) {
+	t.Parallel() // it mostly waits
 	a := acting("a", "server")
 	a.Command = []string{"/bin/sh", "-c", fmt.Sprintf(`PORT=0 %s="deaf server" %q & exec %q`, actAs, os.Args[0], os.Args[0])}
 	a.Grace = 500 * time.Millisecond

@@ -14,6 +14,7 @@ import (
 )
 
 func TestPlanePassesTheSuite(t *testing.T) {
+	t.Parallel() // it mostly waits
 	planetest.Run(t, func(t *testing.T) *planetest.Rig {
 		p := mustPlane(t, 2, acting("a", "server"), acting("b", "server"), acting("c", "server"), acting("broken", "quitter"))
 		return &planetest.Rig{

@@ -155,6 +155,7 @@ func TestAProgramThatDoesNotExistFailsTheStart(t *testing.T) {
 }
 
 func TestP7_AProgramThatNeverBecomesReadyFailsAtItsStartTimeoutAndIsEnded(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, kind := range []string{ReadyConnect, ReadyHTTP, ReadyNotify, ReadySocket} {
 		t.Run(kind, func(t *testing.T) {
 			a := acting("a", "mute")
@@ -363,6 +364,7 @@ func TestR59_R60_AnActorThatAnswers503IsNotReady(t *testing.T) {
 }
 
 func TestR30_AProbeThatIsNotAnsweredIsTriedAgain(t *testing.T) {
+	t.Parallel() // it mostly waits
 	a := acting("a", "hesitant")
 	a.Ready.Kind = ReadyHTTP
 	p := mustPlane(t, 1, a)
