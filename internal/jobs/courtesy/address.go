@@ -105,9 +105,9 @@ type dialers struct {
 	proxies map[string]bool // host:port of each that was chosen
 }
 
-func newDialers(resolver *net.Resolver) *dialers {
+func newDialers() *dialers {
 	return &dialers{
-		straight: net.Dialer{Timeout: connectCeiling, Resolver: resolver, ControlContext: onlyPublic},
+		straight: net.Dialer{Timeout: connectCeiling, ControlContext: onlyPublic},
 		toProxy:  net.Dialer{Timeout: connectCeiling},
 		proxies:  make(map[string]bool),
 	}

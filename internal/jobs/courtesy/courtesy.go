@@ -138,10 +138,9 @@ type Courtesy struct {
 
 // New returns a Courtesy with what its folder has of an earlier one. The error
 // is about the options: a folder that cannot be used is none.
-func New(o Options) (*Courtesy, error) { return newWith(o, nil) }
+func New(o Options) (*Courtesy, error) { return newWith(o, newDialers()) }
 
-// newWith is New with a resolver of a test's.
-func newWith(o Options, resolver *net.Resolver) (*Courtesy, error) {
+func newWith(o Options, d *dialers) (*Courtesy, error) {
 	agent, err := agentOf(o)
 	if err != nil {
 		return nil, err
@@ -153,7 +152,7 @@ func newWith(o Options, resolver *net.Resolver) (*Courtesy, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	c.transport = newTransport(o, resolver)
+	c.transport = newTransport(o, d)
 	c.guard = &guard{next: c.transport, plain: o.Dial != nil}
 	c.lanes = newLanes(&http.Client{Transport: c.guard}, defaultTo(o.MaxBody, 16<<20))
 	c.cache = newCache(defaultTo(o.CacheBytes, 64<<20))
@@ -170,8 +169,7 @@ func defaultTo(n, d int64) int64 {
 	return n
 }
 
-func newTransport(o Options, resolver *net.Resolver) *http.Transport {
-	d := newDialers(resolver)
+func newTransport(o Options, d *dialers) *http.Transport {
 	t := &http.Transport{
 		Proxy:                  d.remembering(o.Proxy),
 		DialContext:            d.dial,

@@ -2,6 +2,7 @@ package courtesy
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -176,30 +177,40 @@ func (c *Courtesy) ask(ctx context.Context, b *board.Board, host string, r board
 
 // troubled is what the error of a lane means.
 func troubled(ctx context.Context, a board.Answer, err error) *board.Trouble {
-	t := meaning(ctx, a, err)
-	t.Answer, t.Err = a, err
 	var e *lane.Error
-	if errors.As(err, &e) && !e.RetryAt.IsZero() {
+	if !errors.As(err, &e) {
+		e = &lane.Error{Err: err, Stop: lane.StopOf(err)}
+	}
+	t := meaning(e, a, budget.Wait(ctx, 0) != nil)
+	t.Answer, t.Err = a, err
+	if !e.RetryAt.IsZero() {
 		t.RetryAt = e.RetryAt
 	}
 	return t
 }
 
-func meaning(ctx context.Context, a board.Answer, err error) *board.Trouble {
-	over := budget.Wait(ctx, 0) != nil
-	switch stop := lane.StopOf(err); {
-	case stop == lane.Cancelled:
+// meaning is that of e, with the last answer if there was one. over says that
+// the operation has ended: otherwise what the host did comes before that there
+// was no time to ask it once more.
+func meaning(e *lane.Error, a board.Answer, over bool) *board.Trouble {
+	switch {
+	case e.Stop == lane.Cancelled:
 		return ended(context.Canceled)
-	case stop == lane.RateLimited:
+	case e.Stop == lane.RateLimited:
 		return &board.Trouble{Verdict: board.RateLimited, Detail: "the host asks to be asked later than there is time for"}
-	case over, stop == lane.Deadline && a.Status == 0:
-		return ended(err)
+	case over, e.Stop == lane.Deadline && e.Last == nil:
+		t := ended(context.DeadlineExceeded)
+		if e.Last != nil {
+			t.Detail += "; the last try: " + detailOf(e.Last)
+		}
+		return t
 	case a.Status != 0:
 		if t := board.Classify(a); t != nil {
 			return t
 		}
 	}
-	return &board.Trouble{Verdict: verdictOf(err), Detail: detailOf(err)}
+	why := cmp.Or(e.Last, e.Err)
+	return &board.Trouble{Verdict: verdictOf(why), Detail: detailOf(why)}
 }
 
 // ended is the Trouble of an operation that ended, or has too little time left.
@@ -224,13 +235,15 @@ func verdictOf(err error) board.Verdict {
 
 // detailOf says what went wrong, in a length for people.
 func detailOf(err error) string {
-	var name *net.DNSError
-	if errors.As(err, &name) && name.IsNotFound {
+	var (
+		refused *refusal
+		name    *net.DNSError
+	)
+	switch {
+	case errors.As(err, &refused):
+		return refused.Error()
+	case errors.As(err, &name) && name.IsNotFound:
 		return fmt.Sprintf("there is no host %s: is the company's name right, and is this machine online?", name.Name)
-	}
-	var e *lane.Error
-	if errors.As(err, &e) && e.Last != nil {
-		err = e.Last
 	}
 	return clip(strings.Join(strings.Fields(err.Error()), " "))
 }

@@ -137,14 +137,7 @@ func acme() *board.Board {
 
 const jobsURL = "https://acme.example/jobs"
 
-// operation is a context with a budget of d and a claim of its own.
-func operation(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := budget.For(turnstile.Begin(context.Background(), 0), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// within is operation with its cancel, for bubbles, which a cleanup is outside of.
+// within is the context of an operation, with a budget of d and a claim of its own.
 func within(d time.Duration) (context.Context, context.CancelFunc) {
 	return budget.For(turnstile.Begin(context.Background(), 0), d)
 }

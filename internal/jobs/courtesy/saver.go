@@ -1,6 +1,7 @@
 package courtesy
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"sync"
@@ -19,8 +20,10 @@ type saver struct {
 	done  chan struct{} // closed when run has returned
 	once  sync.Once
 
+	found string // what was wrong with the folder when it was opened
+
 	mu      sync.Mutex
-	problem string
+	problem string // why the last write failed
 	saved   time.Time
 }
 
@@ -35,10 +38,15 @@ func (c *Courtesy) openState(dir string) {
 	}
 	c.saver = &saver{c: c, store: store, dirty: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	st, err := store.load()
-	c.saver.note("beginning with an empty state", err)
+	if err != nil {
+		c.saver.found = err.Error()
+		c.log.Warn("beginning with an empty state", "folder", dir, "reason", err)
+	}
 	c.cache.read = store.readBody
 	c.restore(st, time.Now())
-	c.saver.note("cannot tidy up the kept answers", store.sweep(c.cache.has))
+	if err := store.sweep(c.cache.has); err != nil {
+		c.log.Warn("old answers cannot be removed", "folder", dir, "reason", err)
+	}
 	go c.saver.run() // close waits for it
 }
 
@@ -117,19 +125,40 @@ func (s *saver) run() {
 	}
 }
 
-// save writes bodies before the file that refers to them.
+// save writes the state, and notes and says how that went.
 func (s *saver) save() {
 	now := time.Now()
+	err := s.write(now)
+	s.mu.Lock()
+	before := s.problem
+	s.problem = ""
+	if err != nil {
+		s.problem = err.Error()
+	} else {
+		s.saved = now
+	}
+	s.mu.Unlock()
+	if err != nil && before == "" {
+		s.c.log.Warn("the state cannot be written; trying on", "folder", s.store.dir, "reason", err)
+	}
+}
+
+// write writes bodies before the file that refers to them.
+func (s *saver) write(now time.Time) (err error) {
+	failed := func(e error) bool {
+		if err == nil {
+			err = e
+		}
+		return e != nil
+	}
 	entries, bodies, dropped := s.c.cache.unsaved(now)
 	for _, name := range dropped {
-		s.note("cannot remove a kept answer", s.store.removeBody(name))
+		failed(s.store.removeBody(name))
 	}
 	for _, e := range bodies {
-		if err := s.store.writeBody(e.Key, e.body); err != nil {
-			s.note("cannot keep an answer", err)
-			continue
+		if !failed(s.store.writeBody(e.Key, e.body)) {
+			s.c.cache.bodySaved(e)
 		}
-		s.c.cache.bodySaved(e)
 	}
 	st := s.c.snapshot(now)
 	for _, e := range entries {
@@ -139,34 +168,14 @@ func (s *saver) save() {
 		}
 		st.Answers = append(st.Answers, w)
 	}
-	if err := s.store.save(st); err != nil {
-		s.note("cannot write the state", err)
-		return
-	}
-	s.mu.Lock()
-	s.saved = now
-	s.mu.Unlock()
-}
-
-// note logs err, unless it is the last one again.
-func (s *saver) note(what string, err error) {
-	if err == nil {
-		return
-	}
-	problem := fmt.Sprintf("state folder %s: %s: %v", s.store.dir, what, err)
-	s.mu.Lock()
-	known := s.problem == problem
-	s.problem = problem
-	s.mu.Unlock()
-	if !known {
-		s.c.log.Warn(what, "folder", s.store.dir, "reason", err)
-	}
+	failed(s.store.save(st))
+	return err
 }
 
 func (s *saver) describe(to *Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	to.Folder, to.Problem, to.Saved = s.store.dir, s.problem, s.saved
+	to.Folder, to.Problem, to.Saved = s.store.dir, cmp.Or(s.problem, s.found), s.saved
 }
 
 func (s *saver) close() error {

@@ -134,12 +134,16 @@ func (s *store) read() (state, error) {
 		return st, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxStateFile+1))
-	switch {
-	case err != nil:
-		return state{}, err
-	case len(text) > maxStateFile:
-		return state{}, fmt.Errorf("it has more than %d bytes", maxStateFile)
+	info, err := f.Stat()
+	if err != nil {
+		return st, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxStateFile {
+		return st, fmt.Errorf("it is no file of at most %d bytes", maxStateFile)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxStateFile))
+	if err != nil {
+		return st, err
 	}
 	if err := json.Unmarshal(text, &st); err != nil {
 		return state{}, fmt.Errorf("it cannot be read: %w", err)
