@@ -46,6 +46,9 @@ var greenhouse = Board{
 		return p, nil
 	},
 	Get: func(ctx context.Context, fetch Fetch, company Company, local string) (posting.Job, error) {
+		if !plainID.MatchString(local) {
+			return posting.Job{}, absent(Answer{})
+		}
 		var row greenhouseJob
 		address := greenhouseURL(company, "/jobs/"+url.PathEscape(local)+"?pay_transparency=true")
 		a, err := ask(ctx, fetch, Request{URL: address}, &row)

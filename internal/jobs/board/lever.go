@@ -63,6 +63,9 @@ var lever = Board{
 		return p, nil
 	},
 	Get: func(ctx context.Context, fetch Fetch, company Company, local string) (posting.Job, error) {
+		if !plainID.MatchString(local) {
+			return posting.Job{}, absent(Answer{})
+		}
 		var row leverJob
 		a, err := ask(ctx, fetch, Request{URL: leverURL(company, "/"+url.PathEscape(local), "mode=json")}, &row)
 		if err != nil {

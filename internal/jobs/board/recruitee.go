@@ -41,6 +41,9 @@ var recruitee = Board{
 		}), nil
 	},
 	Get: func(ctx context.Context, fetch Fetch, company Company, local string) (posting.Job, error) {
+		if !plainID.MatchString(local) {
+			return posting.Job{}, absent(Answer{})
+		}
 		var answer struct{ Offer recruiteeJob }
 		a, err := ask(ctx, fetch, Request{URL: recruiteeURL(company, url.PathEscape(local))}, &answer)
 		if err != nil {

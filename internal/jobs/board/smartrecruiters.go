@@ -57,6 +57,9 @@ var smartrecruiters = Board{
 		return p, nil
 	},
 	Get: func(ctx context.Context, fetch Fetch, company Company, local string) (posting.Job, error) {
+		if !plainID.MatchString(local) {
+			return posting.Job{}, absent(Answer{})
+		}
 		var row smartJob
 		a, err := ask(ctx, fetch, Request{URL: smartURL(company, "/"+url.PathEscape(local))}, &row)
 		if err != nil {

@@ -172,5 +172,6 @@ func address(s string) *url.URL {
 
 var (
 	hostLabel = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$`)
+	plainID   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`) // of one posting: what stands in its address without escapes
 	plainSlug = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?$`)
 )

@@ -36,6 +36,9 @@ var workable = Board{
 		if next, ok := strings.CutPrefix(token, workablePages); ok {
 			return workableSearch(ctx, fetch, in, next)
 		}
+		if token != "" {
+			return Page{}, noPage("Workable", token)
+		}
 		p, err := workableWidget(ctx, fetch, in.Company)
 		if err == nil && p.Received > 0 || err != nil && !workableUnsure(err) {
 			return p, err
