@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"layover/internal/jobs/posting"
 )
@@ -169,7 +170,7 @@ func readHead(line string) head {
 		part = strings.TrimSpace(hnAddress.ReplaceAllString(part, ""))
 		pay, paid := posting.SalaryText(part)
 		switch {
-		case strings.Trim(part, " ()") == "", hnVisa.MatchString(part):
+		case !strings.ContainsFunc(part, unicode.IsLetter), hnVisa.MatchString(part):
 		case hnKind.MatchString(part):
 			if h.kind == "" {
 				h.kind, h.kindRaw = posting.TypeOf(part), part

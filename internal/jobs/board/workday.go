@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,6 +90,10 @@ func workdayCompany(company string) (Company, error) {
 	c := Company{Slug: match[0], Host: tenant + "." + instance + ".myworkdayjobs.com", Path: "/wday/cxs/" + tenant + "/" + site}
 	if match[2] != "" {
 		c.Host = instance + ".myworkdaysite.com"
+		return c, nil
+	}
+	if !slices.Contains(workdayHosts(), "*."+instance+".myworkdayjobs.com") {
+		return wrong()
 	}
 	return c, nil
 }
@@ -238,17 +243,20 @@ func (row workdayRow) job(c Company, now time.Time) posting.Job {
 	return job
 }
 
-// workdayEscaped is a posting's path as it stands in an address, whether or not
-// the board had it so.
-func workdayEscaped(local string) string {
+// workdayPlain is a posting's path without escapes, whether or not the board had
+// it so.
+func workdayPlain(local string) string {
 	if plain, err := url.PathUnescape(local); err == nil {
-		local = plain
+		return plain
 	}
-	return (&url.URL{Path: local}).EscapedPath()
+	return local
 }
 
+// workdayEscaped is a posting's path as it stands in an address.
+func workdayEscaped(local string) string { return (&url.URL{Path: workdayPlain(local)}).EscapedPath() }
+
 func workdayGet(ctx context.Context, fetch Fetch, company Company, local string) (posting.Job, error) {
-	if !strings.HasPrefix(local, "job/") || strings.Contains(local, "..") {
+	if !strings.HasPrefix(local, "job/") || slices.Contains(strings.Split(workdayPlain(local), "/"), "..") {
 		return posting.Job{}, absent(Answer{})
 	}
 	var detail struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,13 +65,13 @@ func workdayPage(w http.ResponseWriter, r *http.Request, c Company) {
 		workdayError(w, http.StatusBadRequest, "limit")
 		return
 	}
-	var jobs []Job
+	jobs := c.Jobs
+	if words := strings.Fields(strings.ToLower(*in.SearchText)); len(words) > 0 {
+		jobs = slices.DeleteFunc(jobs, func(j Job) bool { return !containsAll(strings.ToLower(j.Title), words) })
+	}
 	kinds := map[string]int{}
-	for _, j := range c.Jobs {
-		if containsAll(strings.ToLower(j.Title), strings.Fields(strings.ToLower(*in.SearchText))) {
-			jobs = append(jobs, j)
-			kinds[workdayTime(j.Type)]++
-		}
+	for _, j := range jobs {
+		kinds[workdayTime(j.Type)]++
 	}
 	total, offset := min(len(jobs), workdayMost), *in.Offset
 	if len(jobs) > workdayMost && offset >= workdayMost {

@@ -65,6 +65,7 @@ type Pay struct {
 // Plan says what Generate makes. Its zero value makes a small world.
 type Plan struct {
 	Seed      uint64
+	Boards    []string  // default: all
 	Now       time.Time // the first job is a little older; default: time.Now()
 	Companies int       // of each board; default 3
 	Jobs      int       // of each company; default 20, at most 9000
@@ -83,7 +84,10 @@ func Generate(p Plan) World {
 	p.Jobs = min(cmp.Or(p.Jobs, 20), 9000)
 	p.Shared = cmp.Or(p.Shared, p.Jobs/5)
 	w := World{Boards: make(map[string][]Company), seed: p.Seed}
-	for _, board := range Boards() {
+	if p.Boards == nil {
+		p.Boards = Boards()
+	}
+	for _, board := range p.Boards {
 		for i := range p.Companies {
 			c := newCompany(board, i)
 			c.Odd = p.Odd
