@@ -90,7 +90,7 @@ func (b *books) enter(s *shot, e ending) {
 	if _, twice := b.entries[s.id]; twice {
 		e = faulty("ended twice")
 	}
-	if over := e.took - s.limit(); e.took > 0 && over > b.latest {
+	if over := e.took - e.without - s.limit(); e.took > 0 && over > b.latest {
 		b.latest = over
 		if over > late {
 			e = faulty("%s %s %v after the end of its %v", e.outcome, e.reason, over, s.limit())
@@ -152,6 +152,9 @@ func (b *books) balance(houses []*house) {
 			got[id]++
 		}))
 	}
+	for _, h := range houses {
+		b.doors(h)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := len(b.faults)
@@ -171,6 +174,24 @@ func (b *books) balance(houses []*house) {
 		word, len(b.entries)))
 }
 
+// doors says what the clients saw of the router's restarts.
+func (b *books) doors(h *house) {
+	counts := make(map[outcome]int)
+	b.mu.Lock()
+	for id, e := range b.entries {
+		if strings.HasPrefix(id, h.name+"-") {
+			counts[e.ending.outcome]++
+		}
+	}
+	b.mu.Unlock()
+	what, held := "each router opens its own socket", true
+	if h.socket != nil {
+		what, held = "the socket outlives the routers", counts[noDoor] == 0
+	}
+	b.verdict(held, "%s: %s: %d connections refused between two of them, %d closed before the answer began, %d killed with a router",
+		h.name, what, counts[noDoor], counts[hungUp], counts[killed])
+}
+
 // balanceOne needs b.mu.
 func (b *books) balanceOne(e entry, records []string, got int) {
 	s, end := e.shot, e.ending
@@ -180,8 +201,11 @@ func (b *books) balanceOne(e entry, records []string, got int) {
 	body := s.kind == "upload" || s.role.grpc || strings.HasSuffix(s.kind, "rude")
 	switch {
 	case end.outcome == fault:
+	case slices.Contains([]outcome{noDoor, hungUp}, end.outcome) && len(records)+got > 0 && !s.role.dies:
+		wrong("layover logged %q, actors got it %d times", records, got)
 	case len(records) > 1, len(records) == 0 && !end.mayMiss:
 		wrong("layover logged %d ends: %q", len(records), records)
+	case len(records) == 0:
 	case end.outcome == refused && records[0] != end.reason:
 		wrong("layover logged %q", records[0])
 	case slices.Contains([]outcome{served, own, cut, hidden}, end.outcome) && records[0] != "":
@@ -258,7 +282,7 @@ func (b *books) report(out io.Writer, houses []*house) bool {
 	}
 	fmt.Fprintln(out)
 	for _, h := range houses {
-		fmt.Fprintf(out, "%s: reloaded %d times, %d actors killed\n", h.name, h.reloads, h.kills)
+		fmt.Fprintf(out, "%s: reloaded %d times, %d actors killed, the router restarted %d times\n", h.name, h.reloads, h.kills, len(h.windows))
 	}
 	fmt.Fprintf(out, "the latest answer came %v after the end of its budget\n\n", max(b.latest, 0).Round(time.Millisecond))
 	for _, v := range b.verdicts {

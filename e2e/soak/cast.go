@@ -89,7 +89,7 @@ const routeBudget = 8 * time.Second
 // write writes the configuration into the house's file.
 func (h *house) write(p plan) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, `listen: 127.0.0.1:0
+	fmt.Fprintf(&b, `listen: %s
 admin: 127.0.0.1:0
 state: %q
 %s
@@ -98,13 +98,14 @@ linger: 500ms
 trusted_peers: [127.0.0.1]
 band_header: X-Band
 log: {level: debug, format: json}
-defaults: {pool: main, budget: %v, max_budget: %[4]v, start_timeout: 6s, grace: 1s, idle: 3s, min_awake: 100ms, max_hold: 2s}
+drain_timeout: 20s
+defaults: {pool: main, budget: %v, max_budget: %[5]v, start_timeout: 6s, grace: 1s, idle: 3s, min_awake: 100ms, max_hold: 2s}
 pools:
   main: {workers: %d, head_start: 1s}
   grpc: {workers: 2, head_start: 1s}
 routes: [{name: all, header: X-To, value: "{actor}"}]
 actors:
-`, filepath.Join(h.folder, "state"), h.tlsLine, p.lot, routeBudget, p.workers)
+`, h.addr, filepath.Join(h.folder, "state"), h.tlsLine, p.lot, routeBudget, p.workers)
 	for _, name := range append(names(false), names(true)...) {
 		r := roleOf(name)
 		if r.name == "guest" && !p.guest {

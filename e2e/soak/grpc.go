@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -44,7 +45,8 @@ func (c *grpcClient) get() (*grpc.ClientConn, error) {
 	if c.conn != nil {
 		return c.conn, nil
 	}
-	conn, err := grpc.NewClient("passthrough:///"+c.addr, grpc.WithTransportCredentials(c.creds), grpc.WithDisableRetry())
+	conn, err := grpc.NewClient("passthrough:///"+c.addr, grpc.WithTransportCredentials(c.creds), grpc.WithDisableRetry(),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1, MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: 20 * time.Second}))
 	c.conn = conn
 	return conn, err
 }
@@ -82,7 +84,7 @@ func grpcAct(do func(ctx context.Context, c *call) (got, want string, err error)
 		}
 		c := &call{conn: conn, h: h}
 		got, want, err := do(ctx, c)
-		e := s.judgeCall(ctx, c, got, want, err)
+		e := s.judgeCall(ctx, h, c, got, want, err)
 		e.took = time.Since(s.began)
 		if !c.headerAt.IsZero() {
 			e.took = c.headerAt.Sub(s.began)
@@ -91,7 +93,7 @@ func grpcAct(do func(ctx context.Context, c *call) (got, want string, err error)
 	}
 }
 
-func (s *shot) judgeCall(ctx context.Context, c *call, got, want string, err error) ending {
+func (s *shot) judgeCall(ctx context.Context, h *house, c *call, got, want string, err error) ending {
 	st := status.Convert(err)
 	mark := first(c.header, actor.MarkHeader)
 	if reason := first(c.trailer, "Layover-Reason"); reason != "" {
@@ -102,9 +104,16 @@ func (s *shot) judgeCall(ctx context.Context, c *call, got, want string, err err
 	}
 	// The actor knows the client's deadline, and may be the first to act on it.
 	over := s.timeout > 0 && time.Since(s.began) > s.timeout-5*time.Millisecond
+	var excuse ending
+	excused := false
+	if st.Code() == codes.Unavailable {
+		excuse, excused = h.excuse(s, err, mark != "")
+	}
 	switch {
 	case err != nil && (ctx.Err() != nil || over):
 		return ending{outcome: left, mayMiss: true}
+	case excused:
+		return excuse
 	case mark != "" && (mark != s.to || first(c.header, actor.EchoHeader) != s.id):
 		return faulty("the answer of %s to %s", mark, first(c.header, actor.EchoHeader))
 	case st.Code() == codes.ResourceExhausted && mark != "" && first(c.trailer, actor.Trailer) != "":

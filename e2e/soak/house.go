@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -32,17 +33,24 @@ type house struct {
 	self    string // program of its actors
 	tlsLine string // of the configuration
 
-	cmd         *exec.Cmd
-	ended       chan struct{} // closed when the process has ended, with err
-	err         error
-	addr, admin string
-	clients     clients
+	binary  string
+	books   *books
+	addr    string
+	socket  *os.File // that is handed down to each router; nil: each opens its own
+	clients clients
 
-	mu  sync.Mutex
-	rng *rand.Rand // guarded by mu
+	proc  sync.RWMutex // held while a router is replaced by the next; guards what follows
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the process has ended, with err
+	err   error
+	admin string
+
+	mu      sync.Mutex
+	rng     *rand.Rand // guarded by mu, as what follows
+	windows []window
+	heaps   []uint64 // bytes after a collection, through the storm since the last restart
 
 	before, after levels
-	heaps         []uint64 // bytes after a collection, through the storm
 	reloads       int
 	kills         int
 }
@@ -52,7 +60,7 @@ var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
 // open starts a layover.
 func open(binary, parent, name string, rng *rand.Rand) (*house, error) {
-	h := &house{name: name, folder: filepath.Join(parent, name), rng: rng, ended: make(chan struct{})}
+	h := &house{name: name, folder: filepath.Join(parent, name), rng: rng, binary: binary}
 	h.file, h.logFile, h.events = filepath.Join(h.folder, "layover.yaml"), filepath.Join(h.folder, "log"), filepath.Join(h.folder, "events")
 	if err := os.Mkdir(h.folder, 0o700); err != nil {
 		return nil, err
@@ -68,43 +76,67 @@ func open(binary, parent, name string, rng *rand.Rand) (*house, error) {
 		}
 		h.tlsLine = fmt.Sprintf("tls: {cert: %q, key: %q}", cert, key)
 	}
+	l, err := h.reserve()
+	if err != nil {
+		return nil, err
+	}
+	h.addr = l.Addr().String()
+	if name == "clear" { // as systemd does; the other one's socket is each router's own
+		if h.socket, err = l.(*net.TCPListener).File(); err != nil {
+			return nil, err
+		}
+	}
+	l.Close()
 	if err := h.write(calmPlan); err != nil {
 		return nil, err
 	}
-	logs, err := os.Create(h.logFile)
-	if err != nil {
+	if err := h.start(); err != nil {
 		return nil, err
+	}
+	return h, h.clients.dial(h)
+}
+
+// start starts a router and returns when it listens. It needs h.proc once the
+// house is open.
+func (h *house) start() error {
+	logs, err := os.OpenFile(h.logFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
 	}
 	defer logs.Close()
-	h.cmd = exec.Command(binary, "serve", h.file)
-	h.cmd.Stderr = logs
-	out, err := h.cmd.StdoutPipe()
+	cmd := exec.Command(h.binary, "serve", h.file)
+	if h.socket != nil { // only the process itself knows the number that LISTEN_PID must be
+		cmd = exec.Command("/bin/sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" serve "$1"`, h.binary, h.file)
+		cmd.ExtraFiles = []*os.File{h.socket}
+	}
+	cmd.Stderr = logs
+	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := h.cmd.Start(); err != nil {
-		return nil, err
+	if err := cmd.Start(); err != nil {
+		return err
 	}
+	h.cmd, h.admin = cmd, ""
 	lines := bufio.NewScanner(out)
-	for (h.addr == "" || h.admin == "") && lines.Scan() {
-		addr := address.FindString(lines.Text())
+	for h.admin == "" && lines.Scan() {
 		if strings.HasPrefix(lines.Text(), "admin") {
-			h.admin = addr
-		} else if h.addr == "" {
-			h.addr = addr
+			h.admin = address.FindString(lines.Text())
 		}
 	}
+	ended := make(chan struct{})
+	h.ended = ended
 	go func() {
 		io.Copy(io.Discard, out)
-		h.err = h.cmd.Wait()
-		close(h.ended)
+		h.err = cmd.Wait()
+		close(ended)
 	}()
 	if h.admin == "" {
 		h.kill()
 		text, _ := os.ReadFile(h.logFile)
-		return nil, fmt.Errorf("layover does not start:\n%s", text)
+		return fmt.Errorf("layover does not start:\n%s", text[max(0, len(text)-3000):])
 	}
-	return h, h.clients.dial(h)
+	return nil
 }
 
 // kill ends a process that may have ended.
@@ -245,6 +277,8 @@ func killLeftovers(folder string) {
 
 // reload puts a plan into force.
 func (h *house) reload(p plan) error {
+	h.proc.RLock()
+	defer h.proc.RUnlock()
 	if err := h.write(p); err != nil {
 		return err
 	}

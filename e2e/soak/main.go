@@ -3,10 +3,14 @@
 //
 // It builds the program, starts it twice (in the clear and with TLS) in front
 // of twenty actors that share few workers, and sends mixed requests: HTTP/1.1,
-// HTTP/2, gRPC, WebSockets, uploads, events; with short deadlines, in two
-// bands, and with clients that leave at any moment. Meanwhile actors crash,
-// hang, fail to start and are killed, and the configuration is reloaded. Then
-// everything must be as it was before.
+// HTTP/2, gRPC, WebSockets, uploads, events, pipelined requests; with short
+// deadlines, in two bands, and with clients that read slowly, close their side
+// or leave at any moment. Meanwhile actors crash, hang, fail to start and are
+// killed, the configuration is reloaded, and each router is stopped once and
+// killed once, and replaced by another on its address: the one in the clear on
+// a listening socket that outlives it, the one with TLS on one of its own. What
+// a client may see of that is told at the type window. Then everything must be
+// as it was before.
 //
 //	cd e2e && go run ./soak -time 3m
 //
@@ -77,6 +81,7 @@ func soak(length time.Duration, seed uint64, race bool) (ok bool, err error) {
 		houses = append(houses, h)
 	}
 	books := newBooks(folder)
+	each(houses, func(h *house) { h.books = books })
 	each(houses, func(h *house) { h.warmUp(ctx, books) })
 	if books.bad {
 		return books.report(os.Stdout, houses), nil

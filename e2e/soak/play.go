@@ -27,10 +27,13 @@ const (
 	left    outcome = "left"      // the client did
 	cut     outcome = "cut off"   // after the actor's header, by the actor's death
 	hidden  outcome = "hidden"    // so early that the actor's header did not reach the client
+	noDoor  outcome = "no door"   // the last three outcomes: see window
+	hungUp  outcome = "hung up"
+	killed  outcome = "killed"
 	fault   outcome = "FAULT"
 )
 
-var outcomes = []outcome{served, own, refused, left, cut, hidden, fault}
+var outcomes = []outcome{served, own, refused, left, cut, hidden, noDoor, hungUp, killed, fault}
 
 // shot is one request.
 type shot struct {
@@ -49,6 +52,7 @@ type ending struct {
 	reason  string
 	what    string        // of a fault
 	took    time.Duration // to the final response header; 0: there was none
+	without time.Duration // in which there was no router to see to it
 	mayMiss bool          // layover may not have seen the request
 }
 
@@ -79,9 +83,16 @@ func (h *house) play(ctx context.Context, do act, s *shot, b *books) ending {
 		defer cancel()
 	}
 	e := do(ctx, h, s)
+	return h.enter(s, e, b)
+}
+
+// enter ends a shot.
+func (h *house) enter(s *shot, e ending, b *books) ending {
 	if e.outcome == left && time.Since(s.began) > patience-time.Second {
 		e = faulty("lost: no end after %v", patience)
 	}
+	e.mayMiss = e.mayMiss || h.metKill(s)
+	e.without = h.waited(s)
 	b.enter(s, e)
 	return e
 }
@@ -241,22 +252,36 @@ func (h *house) send(ctx context.Context, client *http.Client, s *shot, method, 
 		if ctx.Err() != nil {
 			return ending{outcome: left, mayMiss: true}
 		}
-		if s.role.dies {
-			return ending{outcome: hidden}
-		}
-		return faulty("no answer after %v: %v", time.Since(s.began), err)
+		return s.unanswered(h, err)
 	}
 	took := time.Since(s.began)
 	defer resp.Body.Close()
 	got, err := io.ReadAll(&sipper{resp.Body, s.sip})
-	e := s.judge(resp, string(got), err, want, ctx)
+	e := s.judge(h, resp, string(got), err, want, ctx)
 	e.took = took
 	return e
 }
 
+// unanswered is the ending of a request whose connection failed before its
+// answer began.
+func (s *shot) unanswered(h *house, err error) ending {
+	if e, ok := h.excuse(s, err, false); ok {
+		return e
+	}
+	if s.role.dies {
+		return ending{outcome: hidden}
+	}
+	return faulty("no answer after %v: %v", time.Since(s.began), err)
+}
+
 // judge says how a request with a final response header ended.
-func (s *shot) judge(resp *http.Response, got string, err error, want string, ctx context.Context) ending {
+func (s *shot) judge(h *house, resp *http.Response, got string, err error, want string, ctx context.Context) ending {
 	mark, reason := resp.Header.Get(actor.MarkHeader), resp.Header.Get("Layover-Reason")
+	if err != nil && ctx.Err() == nil {
+		if e, ok := h.excuse(s, err, true); ok {
+			return e
+		}
+	}
 	switch {
 	case reason != "":
 		if mark != "" {
@@ -295,10 +320,8 @@ func socket(ctx context.Context, h *house, s *shot) ending {
 			return ending{outcome: cut, took: took}
 		case ctx.Err() != nil:
 			return ending{outcome: left, mayMiss: true}
-		case s.role.dies:
-			return ending{outcome: hidden}
 		}
-		return faulty("no handshake: %v", err)
+		return s.unanswered(h, err)
 	}
 	defer conn.CloseNow()
 	e := s.talk(ctx, h, conn)
@@ -311,7 +334,11 @@ func (s *shot) talk(ctx context.Context, h *house, conn *websocket.Conn) ending 
 		switch {
 		case ctx.Err() != nil:
 			return ending{outcome: left}
-		case s.role.dies:
+		}
+		if e, ok := h.excuse(s, err, true); ok {
+			return e
+		}
+		if s.role.dies {
 			return ending{outcome: cut}
 		}
 		return faulty("the socket broke: %v", err)
@@ -343,7 +370,7 @@ func (s *shot) talk(ctx context.Context, h *house, conn *websocket.Conn) ending 
 func rude(ctx context.Context, h *house, s *shot) ending {
 	conn, err := net.Dial("tcp", h.addr)
 	if err != nil {
-		return faulty("no connection: %v", err)
+		return s.unanswered(h, err)
 	}
 	defer conn.Close()
 	conn.(*net.TCPConn).SetLinger(0)

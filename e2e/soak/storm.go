@@ -29,6 +29,8 @@ var kinds = []kind{
 	{name: "socket", weight: 8, do: socket, can: func(_ *house, to string) bool { return protocol(to) == "h1" }},
 	{name: "h1 rude", weight: 6, do: rude, can: func(h *house, _ string) bool { return h.tlsLine == "" }},
 	{name: "h2 rude", weight: 1, do: rude2, can: func(h *house, _ string) bool { return h.tlsLine == "" }},
+	{name: "pipelined", weight: 6, do: pipelined, can: func(_ *house, to string) bool { return !roleOf(to).grpc }},
+	{name: "half-closed", weight: 4, do: halfClosed, can: func(h *house, _ string) bool { return h.tlsLine == "" }},
 	{name: "slow reader", weight: 4, do: slowly},
 	{name: "grpc unary", weight: 8, do: unary, grpc: true},
 	{name: "grpc count", weight: 6, do: count, grpc: true},
@@ -80,11 +82,10 @@ func (h *house) storm(ctx context.Context, length time.Duration, b *books) {
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			pause(ctx, length/30)
-			heap, err := h.heap()
-			b.check(err)
-			h.heaps = append(h.heaps, heap)
+			b.check(h.noteHeap())
 		}
 	})
+	wg.Go(func() { h.restarts(ctx, length, b) })
 	wg.Wait()
 }
 
@@ -129,8 +130,24 @@ func (h *house) anyPlan() plan {
 	return plan{workers: 2 + h.chance(7), lot: 20 + h.chance(60), revision: h.chance(4), guest: h.chance(2) == 0, broken: h.chance(6) == 0}
 }
 
+// noteHeap measures the heap, of one router at a time.
+func (h *house) noteHeap() error {
+	h.proc.RLock()
+	defer h.proc.RUnlock()
+	heap, err := h.heap()
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heaps = append(h.heaps, heap)
+	return nil
+}
+
 // killOne kills a process of an actor that is there to be killed, if one runs.
 func (h *house) killOne() error {
+	h.proc.RLock()
+	defer h.proc.RUnlock()
 	s, err := h.status()
 	if err != nil {
 		return err
