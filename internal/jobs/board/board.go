@@ -31,11 +31,12 @@ type Board struct {
 	// stands for one label before it.
 	Hosts []string
 
-	Every  time.Duration // least time between the beginnings of two requests to one host
-	AtOnce int           // most requests to one host at a time
-	Fresh  time.Duration // an answer younger than this is not asked for again
-	Least  time.Duration // the board's terms: never ask again within this time; 0: no such term
-	Terms  string        // what the board asks of those who read it, for people
+	Every   time.Duration // least time between the beginnings of two requests to one host
+	AtOnce  int           // most requests to one host at a time
+	Fresh   time.Duration // an answer younger than this is not asked for again
+	Least   time.Duration // the board's terms: never ask again within this time; 0: no such term
+	MaxBody int64         // most bytes of an answer, unpacked; 0: 16 MiB
+	Terms   string        // what the board asks of those who read it, for people
 
 	// Whole says that one page is the whole board; Text that a listing's rows
 	// have their descriptions.

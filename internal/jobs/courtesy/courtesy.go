@@ -81,9 +81,6 @@ type Options struct {
 	// CacheBytes bounds what is kept of answers, packed. Default 64 MiB.
 	CacheBytes int64
 
-	// MaxBody is how many bytes an answer may have, unpacked. Default 16 MiB.
-	MaxBody int64
-
 	// Proxy chooses the proxy of a request, as http.ProxyFromEnvironment does.
 	// See the package comment for what it costs. Default nil: none.
 	Proxy func(*http.Request) (*url.URL, error)
@@ -145,8 +142,11 @@ func newWith(o Options, d *dialers) (*Courtesy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.CacheBytes < 0 || o.MaxBody < 0 {
-		return nil, fmt.Errorf("courtesy: CacheBytes %d, MaxBody %d: give a positive number, or 0 for the default", o.CacheBytes, o.MaxBody)
+	switch {
+	case o.CacheBytes < 0:
+		return nil, fmt.Errorf("courtesy: CacheBytes is %d: give a positive number, or 0 for the default", o.CacheBytes)
+	case o.CacheBytes == 0:
+		o.CacheBytes = 64 << 20
 	}
 	c := &Courtesy{agent: agent, log: o.Log, shared: newSharing(), keeps: make(map[string]*Keep)}
 	if c.log == nil {
@@ -154,19 +154,12 @@ func newWith(o Options, d *dialers) (*Courtesy, error) {
 	}
 	c.transport = newTransport(o, d)
 	c.guard = &guard{next: c.transport, plain: o.Dial != nil}
-	c.lanes = newLanes(&http.Client{Transport: c.guard}, defaultTo(o.MaxBody, 16<<20))
-	c.cache = newCache(defaultTo(o.CacheBytes, 64<<20))
+	c.lanes = newLanes(&http.Client{Transport: c.guard})
+	c.cache = newCache(o.CacheBytes)
 	if o.Folder != "" {
 		c.openState(o.Folder)
 	}
 	return c, nil
-}
-
-func defaultTo(n, d int64) int64 {
-	if n == 0 {
-		return d
-	}
-	return n
 }
 
 func newTransport(o Options, d *dialers) *http.Transport {

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"layover/internal/jobs/board"
+	"layover/internal/jobs/fakeboards"
 )
 
 func TestAYoungAnswerIsNotAskedForAgain(t *testing.T) {
@@ -224,7 +227,7 @@ func TestBoardsAreToldWhoAsks(t *testing.T) {
 
 func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	for _, o := range []Options{
-		{Version: "1\r\nX-Other: y"}, {Contact: "josé"}, {Site: "a\tb"}, {CacheBytes: -1}, {MaxBody: -1},
+		{Version: "1\r\nX-Other: y"}, {Contact: "josé"}, {Site: "a\tb"}, {CacheBytes: -1},
 	} {
 		if c, err := New(o); err == nil {
 			c.Close()
@@ -234,10 +237,10 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 }
 
 func TestAnAnswerThatIsTooLargeIsMalformed(t *testing.T) {
-	synctest.Test(t, on(body(strings.Repeat("x", 1001)), func(t *testing.T, p *play, _ *Courtesy) {
-		c := p.open(Options{MaxBody: 1000})
-		defer c.Close()
-		_, err := get(c, acme(), time.Minute, jobsURL)
+	synctest.Test(t, on(body(strings.Repeat("x", 1001)), func(t *testing.T, p *play, c *Courtesy) {
+		b := acme()
+		b.MaxBody = 1000
+		_, err := get(c, b, time.Minute, jobsURL)
 		wantTrouble(t, err, board.Malformed)
 		p.wantAts(0)
 	}))
@@ -430,4 +433,174 @@ func TestACancelIsToldFromADeadline(t *testing.T) {
 			t.Errorf("error %v, want context.Canceled in it", err)
 		}
 	}))
+}
+
+// J13: a hint in the middle of the pages is never obeyed beyond a day, and what
+// was read before stays read.
+func TestJ13_AnAbsurdHintIsBounded(t *testing.T) {
+	for _, hint := range []string{"1000000000000", "9223372036854775807", "99999999999999999999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"} {
+		synctest.Test(t, on(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.RawQuery == "page=3" {
+				status(w, 429, "Retry-After", hint)
+				return
+			}
+			w.Write([]byte("one"))
+		}, func(t *testing.T, p *play, c *Courtesy) {
+			mustGet(t, c, acme(), jobsURL+"?page=1")
+			mustGet(t, c, acme(), jobsURL+"?page=2")
+			_, err := get(c, acme(), time.Minute, jobsURL+"?page=3")
+			if trouble := wantTrouble(t, err, board.RateLimited); time.Until(trouble.RetryAt) != 24*time.Hour {
+				t.Errorf("Retry-After %s: it may be asked again in %v, want 24h", hint, time.Until(trouble.RetryAt))
+			}
+			mustGet(t, c, acme(), jobsURL+"?page=1")
+			p.wantAts(0, time.Second, 2*time.Second)
+		}))
+	}
+}
+
+// J18: what reads one job waits for the same turn as what lists.
+func TestJ18_DetailsAndListsShareTheHostsPace(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, c *Courtesy) {
+		list, detail := c.Fetch(acme()), c.Fetch(acme())
+		ctx, cancel := within(time.Minute)
+		defer cancel()
+		done := make(chan error)
+		for i := range 3 {
+			go func() {
+				_, err := detail(ctx, board.Request{URL: jobsURL + "/" + strings.Repeat("x", i+1)})
+				done <- err
+			}()
+			go func() {
+				_, err := list(ctx, board.Request{URL: jobsURL, Method: "POST", Query: true, Body: []byte{byte(i)}})
+				done <- err
+			}()
+		}
+		for range 6 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		p.wantAts(0, time.Second, 2*time.Second, 3*time.Second, 4*time.Second, 5*time.Second)
+	}))
+}
+
+// J20: a board of which no pace is known is asked politely all the same.
+func TestJ20_ThePaceIsBuiltIn(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, c *Courtesy) {
+		b := &board.Board{Name: "acme", Title: "Acme", Hosts: []string{"acme.example"}}
+		for i := range 4 {
+			mustGet(t, c, b, jobsURL+strings.Repeat("x", i))
+		}
+		p.wantAts(0, 250*time.Millisecond, 500*time.Millisecond, 750*time.Millisecond)
+	}))
+}
+
+// The monotonic clock stands still while a machine is suspended, and the
+// system's may be set back: an answer ages by whichever went further.
+func TestA54_AnAnswerAgesWhileTheMachineIsSuspended(t *testing.T) {
+	at := time.Now()
+	for _, tt := range []struct{ awake, step, want time.Duration }{
+		{time.Minute, 0, time.Minute},
+		{time.Minute, 8 * time.Hour, 8*time.Hour + time.Minute},
+		{time.Hour, -3 * time.Hour, time.Hour},
+	} {
+		now := stepped(at.Add(tt.awake), tt.step)
+		if now.Sub(at) != tt.awake || now.Round(0).Sub(at.Round(0)) != tt.awake+tt.step {
+			t.Fatalf("stepped by %v: %v and %v", tt.step, now.Sub(at), now.Round(0).Sub(at.Round(0)))
+		}
+		if got := age(at, now); got != tt.want {
+			t.Errorf("%v awake and a step of %v: it is %v old, want %v", tt.awake, tt.step, got, tt.want)
+		}
+	}
+}
+
+// stepped is t on a system clock that was stepped by whole seconds. Package time
+// has no way to say so, hence the look into its layout: the seconds are bits 30
+// to 62 of the first word.
+func stepped(t time.Time, by time.Duration) time.Time {
+	*(*uint64)(unsafe.Pointer(&t)) += uint64(int64(by/time.Second)) << 30
+	return t
+}
+
+// The boards as they are, with the limits that are known of them: at the pace of
+// the table none is ever refused, and what was read is not asked for again.
+func TestJ20_NoBoardEverHasToRefuse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := fakeboards.Generate(fakeboards.Plan{Seed: 1, Companies: 2, Jobs: 60})
+		fake := fakeboards.New(world)
+		fake.SetLimits(true)
+		p := newPlay(t, fake)
+		defer p.pipe.Close()
+		c := p.open(Options{})
+		defer c.Close()
+		read := func() {
+			var wg sync.WaitGroup
+			for _, b := range board.All {
+				companies := world.Boards[b.Name]
+				if b.Parse == nil {
+					companies = companies[:1]
+				}
+				for _, company := range companies {
+					wg.Go(func() { readAll(t, c, b, company.Slug) })
+				}
+			}
+			wg.Wait()
+		}
+		read()
+		asked := len(fake.Requests())
+		for _, r := range fake.Requests() {
+			if r.Status == http.StatusTooManyRequests {
+				t.Errorf("%s%s was refused", r.Host, r.Path)
+			}
+		}
+		read()
+		if again := len(fake.Requests()) - asked; again != 0 || asked < 2*len(board.All) {
+			t.Errorf("%d requests, and %d more for the same again at once; want none", asked, again)
+		}
+	})
+}
+
+// readAll reads all pages of a listing.
+func readAll(t *testing.T, c *Courtesy, b *board.Board, slug string) {
+	ctx, cancel := within(10 * time.Minute)
+	defer cancel()
+	var in board.Listing
+	if b.Parse != nil {
+		company, err := b.Parse(slug)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		in.Company = company
+	}
+	for pages, token := 0, ""; ; pages++ {
+		page, err := b.Page(ctx, c.Fetch(b), in, token)
+		if err != nil || pages > 100 {
+			t.Errorf("%s %s: page %d: %v", b.Name, slug, pages, err)
+			return
+		}
+		if token = page.Next; token == "" {
+			return
+		}
+	}
+}
+
+// Boards that share a host must agree about its pace: the first one that asks
+// makes the lane.
+func TestBoardsThatShareAHostAgreeAboutIt(t *testing.T) {
+	type facts struct {
+		every   time.Duration
+		atOnce  int
+		maxBody int64
+	}
+	seen := make(map[string]facts)
+	for _, b := range board.All {
+		f := facts{b.Every, b.AtOnce, b.MaxBody}
+		for _, host := range b.Hosts {
+			if before, ok := seen[host]; ok && before != f {
+				t.Errorf("%s says %+v of %s, another board %+v", b.Name, f, host, before)
+			}
+			seen[host] = f
+		}
+	}
 }

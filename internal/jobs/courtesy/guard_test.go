@@ -382,10 +382,10 @@ func TestABombIsNotUnpacked(t *testing.T) {
 			}
 		}
 		z.Close()
-	}, func(t *testing.T, p *play, _ *Courtesy) {
-		c := p.open(Options{MaxBody: 2 << 20})
-		defer c.Close()
-		_, err := get(c, acme(), time.Minute, jobsURL)
+	}, func(t *testing.T, p *play, c *Courtesy) {
+		b := acme()
+		b.MaxBody = 2 << 20
+		_, err := get(c, b, time.Minute, jobsURL)
 		wantTrouble(t, err, board.Malformed)
 		p.wantAts(0)
 	}))
@@ -522,7 +522,7 @@ func TestHostsAreBoundedAndTheirPausesOutliveThem(t *testing.T) {
 
 func TestMoreHostsAtOnceThanThereIsRoomForAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLanes(&http.Client{Transport: &guard{}}, 1<<20)
+		l := newLanes(&http.Client{Transport: &guard{}})
 		var dones []func()
 		for i := range maxHosts {
 			_, done, err := l.use(acme(), fmt.Sprintf("h%d.acme.example", i))

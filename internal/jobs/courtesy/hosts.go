@@ -23,11 +23,10 @@ const (
 // maxPause bounds what a host can ask for, and what is believed after a restart.
 const maxPause = 24 * time.Hour
 
-// lanes has one lane per host: made when the host is first asked, dropped when
-// there are too many and nobody uses it.
+// lanes has one lane per host: made when the host is first asked, at the pace of
+// the board that asks, and dropped when there are too many and nobody uses it.
 type lanes struct {
 	client *http.Client
-	body   int64 // most bytes of an answer
 
 	mu     sync.Mutex
 	byHost map[string]*hostLane
@@ -40,8 +39,8 @@ type hostLane struct {
 	used  time.Time // last
 }
 
-func newLanes(client *http.Client, body int64) *lanes {
-	return &lanes{client: client, body: body, byHost: make(map[string]*hostLane), pauses: make(map[string]time.Time)}
+func newLanes(client *http.Client) *lanes {
+	return &lanes{client: client, byHost: make(map[string]*hostLane), pauses: make(map[string]time.Time)}
 }
 
 // use returns the lane to host, with which done is called at the end of its use.
@@ -67,7 +66,7 @@ func (l *lanes) addLocked(b *board.Board, host string) (*hostLane, error) {
 	if len(l.byHost) >= maxHosts && !l.dropLocked() {
 		return nil, fmt.Errorf("courtesy: %d hosts are being asked already: ask for fewer companies at once", maxHosts)
 	}
-	o := lane.Options{Client: l.client, Concurrency: b.AtOnce, MaxBody: l.body, MaxPause: maxPause}
+	o := lane.Options{Client: l.client, Concurrency: b.AtOnce, MaxBody: b.MaxBody, MaxPause: maxPause}
 	if b.Every > 0 {
 		o.Rate = rate.Every(b.Every)
 	}

@@ -1,8 +1,8 @@
 package courtesy
 
 import (
+	"bytes"
 	"container/list"
-	"fmt"
 	"sync"
 	"time"
 )
@@ -38,22 +38,20 @@ func newKeep(changed func()) *Keep {
 	return &Keep{changed: changed, items: make(map[string]*list.Element), order: list.New()}
 }
 
-// Put keeps value under key for ttl, 30 days at most, in place of what was
-// there. It keeps the slice itself, which must not be changed. A key and value
-// of more than 1 MiB together are refused.
-func (k *Keep) Put(key string, value []byte, ttl time.Duration) error {
-	if size := len(key) + len(value); size > maxItemBytes {
-		return fmt.Errorf("courtesy: keep %.40q: %d bytes are more than the %d that one value may have", key, size, maxItemBytes)
-	}
-	k.put(item{key, value, time.Now().Add(min(ttl, maxTTL))})
+// Put keeps a copy of value under key for ttl, 30 days at most, in place of what
+// was there. Of more than 1 MiB, with the key, nothing is kept.
+func (k *Keep) Put(key string, value []byte, ttl time.Duration) {
+	k.put(item{key, bytes.Clone(value), time.Now().Add(min(ttl, maxTTL))})
 	k.changed()
-	return nil
 }
 
 func (k *Keep) put(i item) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.removeLocked(k.items[i.Key])
+	if len(i.Key)+len(i.Value) > maxItemBytes {
+		return
+	}
 	k.items[i.Key] = k.order.PushFront(i)
 	k.bytes += len(i.Key) + len(i.Value)
 	for k.order.Len() > maxItems || k.bytes > maxKeepBytes {
@@ -61,8 +59,7 @@ func (k *Keep) put(i item) {
 	}
 }
 
-// Get returns what is kept under key, if its time is not over. The value must
-// not be changed.
+// Get returns a copy of what is kept under key, if its time is not over.
 func (k *Keep) Get(key string) (value []byte, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -71,7 +68,7 @@ func (k *Keep) Get(key string) (value []byte, ok bool) {
 		return nil, false
 	}
 	if i := at.Value.(item); i.Until.After(time.Now()) {
-		return i.Value, true
+		return bytes.Clone(i.Value), true
 	}
 	k.removeLocked(at)
 	return nil, false

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -15,17 +13,15 @@ import (
 
 	"layover/budget"
 	"layover/internal/jobs/board"
+	"layover/internal/jobs/fakeboards"
 	"layover/turnstile"
 )
 
 // play is a board on connections in memory, and what asked it.
 type play struct {
-	t       *testing.T
-	handler http.HandlerFunc
-	conns   chan net.Conn
-	closed  chan struct{}
-	server  *http.Server
-	began   time.Time
+	t     *testing.T
+	pipe  *fakeboards.Pipe
+	began time.Time
 
 	mu   sync.Mutex
 	seen []seen
@@ -33,52 +29,19 @@ type play struct {
 
 type seen struct {
 	at     time.Duration // since the play began
-	host   string
 	path   string
 	header http.Header
 }
 
-func newPlay(t *testing.T, handler http.HandlerFunc) *play {
-	p := &play{t: t, handler: handler, conns: make(chan net.Conn), closed: make(chan struct{}), began: time.Now()}
-	p.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
+func newPlay(t *testing.T, handler http.Handler) *play {
+	p := &play{t: t, began: time.Now()}
+	p.pipe = fakeboards.NewPipe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
-		p.seen = append(p.seen, seen{time.Since(p.began), r.Host, r.URL.RequestURI(), r.Header})
+		p.seen = append(p.seen, seen{time.Since(p.began), r.URL.RequestURI(), r.Header})
 		p.mu.Unlock()
-		p.handler(w, r)
-	})}
-	go p.server.Serve(p) // ends with close
+		handler.ServeHTTP(w, r)
+	}))
 	return p
-}
-
-func (p *play) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *play) Addr() net.Addr { return &net.IPAddr{} }
-
-func (p *play) Close() error {
-	select {
-	case <-p.closed:
-	default:
-		close(p.closed)
-	}
-	return nil
-}
-
-func (p *play) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.conns <- there:
-		return here, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // ats returns when each request came.
@@ -111,7 +74,7 @@ func (p *play) wantAts(want ...time.Duration) {
 // open returns a Courtesy whose network is p.
 func (p *play) open(o Options) *Courtesy {
 	p.t.Helper()
-	o.Dial = p.dial
+	o.Dial = p.pipe.Dial
 	c, err := New(o)
 	if err != nil {
 		p.t.Fatal(err)
@@ -123,7 +86,7 @@ func (p *play) open(o Options) *Courtesy {
 func on(handler http.HandlerFunc, f func(t *testing.T, p *play, c *Courtesy)) func(*testing.T) {
 	return func(t *testing.T) {
 		p := newPlay(t, handler)
-		defer p.server.Close()
+		defer p.pipe.Close()
 		c := p.open(Options{})
 		defer c.Close()
 		f(t, p, c)

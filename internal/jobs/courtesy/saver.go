@@ -67,7 +67,7 @@ func (c *Courtesy) restore(st state, now time.Time) {
 	for name, items := range st.Keeps {
 		k := c.Keep(name)
 		for _, i := range items {
-			if left := min(i.Left, maxTTL) - passed; left > 0 && len(i.Key)+len(i.Value) <= maxItemBytes {
+			if left := min(i.Left, maxTTL) - passed; left > 0 {
 				k.put(item{i.Key, i.Value, now.Add(left)})
 			}
 		}
