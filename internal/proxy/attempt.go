@@ -95,6 +95,8 @@ func (x *exchange) attempt(out *http.Request) (resp *http.Response, again bool, 
 	switch _, undialed := errors.AsType[*dialError](err); {
 	case x.client.Err() != nil:
 		return nil, false, x.ended(err)
+	case x.body != nil && x.body.broken.Load() && x.body.refused.Load():
+		return nil, false, router.Fail(router.BadRequest, "the request's body cannot be read", err)
 	case x.body != nil && x.body.broken.Load():
 		return nil, false, router.Fail(router.ClientGone, "the request's body ended early", err)
 	case undialed:

@@ -13,6 +13,7 @@ type inbound struct {
 	request *http.Request
 	atEnd   atomic.Bool // read to its end
 	broken  atomic.Bool // it cannot be read any further
+	refused atomic.Bool // because it is malformed
 }
 
 // sending is the request body as one attempt sees it. The Transport closes the
@@ -47,6 +48,7 @@ func (s *sending) Read(p []byte) (int, error) {
 		}
 		s.in.atEnd.Store(true)
 	case err != nil:
+		s.in.refused.Store(errors.Is(err, errMalformed))
 		s.in.broken.Store(true)
 	}
 	return n, err

@@ -102,6 +102,9 @@ func (x *exchange) admit() *router.Error {
 	r := x.in
 	x.trusted = x.trust.believes(r.RemoteAddr)
 	x.id = requestID(r, x.trusted)
+	if wrong := malformedH2(r); wrong != "" {
+		return router.Fail(router.BadRequest, wrong, nil)
+	}
 	ok := r.Method != http.MethodConnect // that asks for a forward proxy
 	if ok {
 		x.route, x.actor, ok = x.proxy.router.Names().Match(r.Host, rawPath(r), r.Header.Get)
@@ -242,6 +245,14 @@ func (x *exchange) unread() bool {
 	return x.in.ProtoMajor == 1 && x.hasBody() && (x.body == nil || !x.body.atEnd.Load())
 }
 
+// last reports whether no request can follow on the connection: there is some
+// of this one's body on it, or, behind a request for another protocol, bytes
+// that no scanner has seen.
+func (x *exchange) last() bool {
+	_, asks := x.in.Header["Upgrade"]
+	return x.unread() || asks && x.in.ProtoMajor == 1
+}
+
 // failed is told by ReverseProxy what kept it from a response.
 func (x *exchange) failed(_ http.ResponseWriter, _ *http.Request, err error) {
 	if x.recorded { // the actor's response could not be passed on
@@ -275,6 +286,9 @@ func (x *exchange) reply(write func()) {
 		if !drain {
 			x.w.Header().Set("Connection", "close")
 		}
+	}
+	if x.last() && !drain {
+		x.w.Header().Set("Connection", "close")
 	}
 	write()
 	if drain {

@@ -275,6 +275,11 @@ func newFixture(t testing.TB, s setup) *fixture {
 	return f
 }
 
+// catchAll leads every request to the actor a.
+func catchAll() []router.Route {
+	return []router.Route{{Name: "any", Actor: "a", Budget: time.Minute, MaxBudget: time.Minute}}
+}
+
 func listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -339,13 +344,19 @@ type raw struct {
 
 func (f *fixture) dial() *raw {
 	f.t.Helper()
+	return f.dialProto("http/1.1")
+}
+
+// dialProto is dial with what a client of TLS wants to speak.
+func (f *fixture) dialProto(protocol string) *raw {
+	f.t.Helper()
 	c, err := net.Dial("tcp", f.addr)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	if f.tls != nil {
 		config := f.tls.Clone()
-		config.NextProtos = []string{"http/1.1"}
+		config.NextProtos = []string{protocol}
 		c = tls.Client(c, config)
 	}
 	f.t.Cleanup(func() { c.Close() })

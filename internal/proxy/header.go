@@ -105,6 +105,30 @@ func (t *trust) strip(h http.Header) {
 	}
 }
 
+// malformedH2 says what is wrong with a request over HTTP/2 that net/http lets
+// pass, and that would be another one to who reads it as HTTP/1.1, or "".
+func malformedH2(r *http.Request) string {
+	if r.ProtoMajor != 2 {
+		return ""
+	}
+	for i := range len(r.Method) {
+		if !tokenBytes[r.Method[i]] {
+			return "the method is not a token"
+		}
+	}
+	if hosts := r.Header["Host"]; len(hosts) > 1 || len(hosts) == 1 && !strings.EqualFold(hosts[0], r.Host) {
+		return "the Host header is not the authority"
+	}
+	lengths, given := r.Header["Content-Length"]
+	if !given {
+		return ""
+	}
+	if length, err := strconv.ParseUint(lengths[0], 10, 63); err != nil || len(lengths) > 1 || int64(length) != r.ContentLength {
+		return "the Content-Length header is not the body's length"
+	}
+	return ""
+}
+
 // requestID returns the id that a trusted peer gave r, else a new one.
 func requestID(r *http.Request, trusted bool) string {
 	if trusted {
@@ -187,7 +211,7 @@ func (x *exchange) rewrite(pr *httputil.ProxyRequest) {
 func (x *exchange) forwarded(h http.Header) {
 	in := x.in
 	proto := "http"
-	if in.TLS != nil {
+	if conn, ok := in.Context().Value(connKey{}).(*clientConn); in.TLS != nil || ok && conn.secure() {
 		proto = "https"
 	}
 	peer, _, err := net.SplitHostPort(in.RemoteAddr)
@@ -243,8 +267,8 @@ func (x *exchange) modifyResponse(resp *http.Response) error {
 		resp.Header.Del("Content-Length")
 		resp.ContentLength = -1
 	}
-	if resp.StatusCode != http.StatusSwitchingProtocols && x.unread() {
-		resp.Header.Set("Connection", "close") // the actor answered without waiting for the whole body
+	if resp.StatusCode != http.StatusSwitchingProtocols && x.last() {
+		resp.Header.Set("Connection", "close") // the actor may have answered without waiting for the whole body
 	}
 	return nil
 }

@@ -72,6 +72,10 @@ type Options struct {
 	// connection may send streamWindow bytes of each before they are read.
 	// Default: 250; at most 4000.
 	MaxConcurrentStreams int
+	// MaxConnections bounds the connections of clients, over all listeners. One
+	// more makes the one that has been without a request for the longest time
+	// close, or waits until there is one. Default: any number.
+	MaxConnections int
 	// DialTimeout bounds one connection attempt to an actor, after which the
 	// actor's address is asked for again. Default: 3 s, so that a lost SYN is
 	// sent twice.
@@ -112,6 +116,7 @@ type Proxy struct {
 	trust    atomic.Pointer[trust]
 	actors   actors
 	watch    watch
+	clients  clients
 	inflight inflight
 
 	base  context.Context         // ends with abort
@@ -125,6 +130,7 @@ var errShutdown = errors.New("proxy: shutdown did not wait any longer")
 func New(r *router.Router, o Options) *Proxy {
 	o.setDefaults()
 	p := &Proxy{router: r, log: o.Log}
+	p.clients.max = max(o.MaxConnections, 0)
 	p.actors.init(&net.Dialer{Timeout: o.DialTimeout})
 	p.watch.log = o.Log
 	p.SetTrust(o.Trusted, o.BandHeader)
@@ -149,6 +155,7 @@ func New(r *router.Router, o Options) *Proxy {
 		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug), // what clients do wrong
 		BaseContext: func(net.Listener) context.Context { return base },
 		ConnContext: withConn,
+		ConnState:   p.clients.changed,
 	}
 	return p
 }
@@ -162,20 +169,23 @@ func (p *Proxy) SetTrust(peers []netip.Prefix, bandHeader string) {
 // Serve answers what comes over l in the clear, until Shutdown; then it returns
 // http.ErrServerClosed. It may be called for any number of listeners. l is
 // closed when it returns.
-func (p *Proxy) Serve(l net.Listener) error { return p.server.Serve(l) }
+func (p *Proxy) Serve(l net.Listener) error { return p.serve(l, nil) }
 
 // ServeTLS is Serve with TLS, HTTP/2 if the client wants it. The certificate
 // comes from config; config.GetCertificate can change it at any time.
 func (p *Proxy) ServeTLS(l net.Listener, config *tls.Config) error {
 	config = config.Clone()
 	config.NextProtos = []string{"h2", "http/1.1"}
-	return p.server.Serve(tls.NewListener(l, config))
+	return p.serve(l, config)
 }
 
-// Shutdown stops accepting, and waits until every request is answered and every
+// Shutdown stops accepting, tells clients that speak HTTP/2 to open no more
+// streams, and, when they know or after a second, takes none. It waits until every request is answered and every
 // tunnel is closed: parked ones are served, or end by their budget. When ctx
 // ends before that, it cuts off what is left and returns ctx's cause.
 func (p *Proxy) Shutdown(ctx context.Context) error {
+	p.clients.stop()
+	p.clients.goAway(ctx)
 	err := p.shutServer(ctx)
 	if err == nil { // it does not wait for tunnels
 		err = p.inflight.wait(ctx)

@@ -163,7 +163,7 @@ func TestParkedRequestsAreSmall(t *testing.T) {
 	}
 	f := newFixture(t, setup{lot: n, budget: time.Minute})
 	f.actorH1("a", false, hello)
-	for _, body := range []string{"", "Content-Length: 1000\n"} {
+	for _, body := range []string{"", "Content-Length: 1000\r\n"} {
 		method := "GET"
 		if body != "" {
 			method = "POST"

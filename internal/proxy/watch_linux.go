@@ -76,6 +76,9 @@ func control(epoll, conn syscall.RawConn, op int, number uint64) {
 }
 
 func rawConn(c net.Conn) (syscall.RawConn, bool) {
+	if client, ok := c.(*clientConn); ok {
+		c = client.Conn
+	}
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}
