@@ -350,18 +350,30 @@ func (f *fixture) dial() *raw {
 // dialProto is dial with what a client of TLS wants to speak.
 func (f *fixture) dialProto(protocol string) *raw {
 	f.t.Helper()
+	return f.over(f.dialTCP(), protocol)
+}
+
+// dialTCP is dial without TLS.
+func (f *fixture) dialTCP() *raw {
+	f.t.Helper()
 	c, err := net.Dial("tcp", f.addr)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if f.tls != nil {
-		config := f.tls.Clone()
-		config.NextProtos = []string{protocol}
-		c = tls.Client(c, config)
-	}
 	f.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(limit))
 	return &raw{f.t, c, bufio.NewReader(c)}
+}
+
+// over speaks TLS over c if the proxy does.
+func (f *fixture) over(c *raw, protocol string) *raw {
+	if f.tls == nil {
+		return c
+	}
+	config := f.tls.Clone()
+	config.NextProtos = []string{protocol}
+	secure := tls.Client(c.Conn, config)
+	return &raw{f.t, secure, bufio.NewReader(secure)}
 }
 
 func (c *raw) send(format string, args ...any) {
