@@ -158,21 +158,6 @@ func TestJ13_WorkdayRefusedMidwayKeepsItsPagesAndSaysWhen(t *testing.T) {
 	}
 }
 
-// Details go through the same Fetch as pages, which is the host's gate: an
-// adapter has no way around it, and asks once for each.
-func TestJ18_WorkdayAsksOnceForADetail(t *testing.T) {
-	s := newSite(t, world("workday", 1, 5), `[{path: "*/job/*", from: 2, status: 429, headers: {Retry-After: "30"}}]`)
-	c, _ := s.Company("workday", acmeWorkday)
-	if _, err := s.get("workday", acmeWorkday, c.Jobs[0].Local); err != nil {
-		t.Fatal(err)
-	}
-	_, err := s.get("workday", acmeWorkday, c.Jobs[1].Local)
-	trouble(t, err, board.RateLimited)
-	if n := s.Count("", ""); n != 2 {
-		t.Errorf("%d requests, want 2", n)
-	}
-}
-
 func TestWorkdayTellsAWrongSite(t *testing.T) {
 	s := newSite(t, world("workday", 1, 5), "")
 	_, err := s.pages("workday", board.Listing{Company: s.company("workday", "acme.wd1.Internal")})

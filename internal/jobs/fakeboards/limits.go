@@ -16,7 +16,7 @@ type fake struct {
 	serve func(*Server) http.HandlerFunc
 }
 
-// limit is what a board is known to allow. Zero values allow everything.
+// limit is what a board is known to allow on each of its hosts. Zero values allow everything.
 type limit struct {
 	requests int // so many requests ...
 	per      time.Duration
@@ -43,31 +43,31 @@ func covers(pattern, host string) bool {
 }
 
 // admitLocked counts a request, which is among the busy ones already, against
-// its board's limit. The answer is how it is refused; nil: it is within.
-func (s *Server) admitLocked(f *fake, now time.Time) *answer {
+// its host's limit. The answer is how it is refused; nil: it is within.
+func (s *Server) admitLocked(f *fake, host string, now time.Time) *answer {
 	l := f.limit
-	recent := slices.DeleteFunc(s.recent[f.name], func(t time.Time) bool { return now.Sub(t) >= l.per })
-	s.recent[f.name] = recent
+	recent := slices.DeleteFunc(s.recent[host], func(t time.Time) bool { return now.Sub(t) >= l.per })
+	s.recent[host] = recent
 	switch {
-	case l.atOnce > 0 && s.busy[f.name] > l.atOnce:
-		return s.refuseLocked(f, time.Second)
+	case l.atOnce > 0 && s.busy[host] > l.atOnce:
+		return s.refuseLocked(f, host, time.Second)
 	case l.requests == 0:
 		return nil
 	case len(recent) < l.requests:
-		s.recent[f.name] = append(recent, now)
+		s.recent[host] = append(recent, now)
 		return nil
 	case l.retry > 0:
-		return s.refuseLocked(f, l.retry)
+		return s.refuseLocked(f, host, l.retry)
 	}
-	return s.refuseLocked(f, recent[0].Add(l.per).Sub(now))
+	return s.refuseLocked(f, host, recent[0].Add(l.per).Sub(now))
 }
 
-func (s *Server) refuseLocked(f *fake, wait time.Duration) *answer {
+func (s *Server) refuseLocked(f *fake, host string, wait time.Duration) *answer {
 	a := newAnswer()
 	a.status = http.StatusTooManyRequests
 	a.header.Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
 	if f.limit.headers {
-		s.tellLocked(f, a.header)
+		s.tellLocked(f, host, a.header)
 	}
 	if f.limit.page {
 		a.header.Set("Content-Type", "text/html; charset=UTF-8")
@@ -80,19 +80,19 @@ func (s *Server) refuseLocked(f *fake, wait time.Duration) *answer {
 }
 
 // tell writes a board's limit into an answer's headers, if the board does so.
-func (s *Server) tell(f *fake, h http.Header) {
+func (s *Server) tell(x exchange, h http.Header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.limits && f.limit.headers {
-		s.tellLocked(f, h)
+	if s.limits && x.fake.limit.headers {
+		s.tellLocked(x.fake, x.host, h)
 	}
 }
 
-func (s *Server) tellLocked(f *fake, h http.Header) {
+func (s *Server) tellLocked(f *fake, host string, h http.Header) {
 	h.Set("X-RateLimit-Limit", strconv.Itoa(f.limit.requests))
-	h.Set("X-RateLimit-Remaining", strconv.Itoa(max(f.limit.requests-len(s.recent[f.name]), 0)))
+	h.Set("X-RateLimit-Remaining", strconv.Itoa(max(f.limit.requests-len(s.recent[host]), 0)))
 	h.Set("X-RateLimit-Concurrent-Limit", strconv.Itoa(f.limit.atOnce))
-	h.Set("X-RateLimit-Concurrent-Remaining", strconv.Itoa(max(f.limit.atOnce-s.busy[f.name], 0)))
+	h.Set("X-RateLimit-Concurrent-Remaining", strconv.Itoa(max(f.limit.atOnce-s.busy[host], 0)))
 }
 
 // What stands before a board that has had enough, and before one that takes

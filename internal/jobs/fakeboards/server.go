@@ -32,8 +32,8 @@ type Server struct {
 	rules  []*playing
 	seen   []Seen
 	counts map[[2]string]int      // by host and path
-	recent map[string][]time.Time // admitted requests, by board: what its limit counts
-	busy   map[string]int         // requests under way, by board
+	recent map[string][]time.Time // admitted requests, by host: what its limit counts
+	busy   map[string]int         // requests under way, by host
 }
 
 // maxSeen bounds what a server that runs for long remembers of single requests.
@@ -206,12 +206,12 @@ func (s *Server) begin(r *http.Request, body []byte) exchange {
 	if x.fake == nil {
 		return x
 	}
-	s.busy[board]++
+	s.busy[x.host]++
 	if x.rule.Shift != 0 {
 		s.world.shift(board, x.rule.Shift, now)
 	}
 	if s.limits {
-		x.refusal = s.admitLocked(x.fake, now)
+		x.refusal = s.admitLocked(x.fake, x.host, now)
 	}
 	return x
 }
@@ -222,7 +222,7 @@ func (s *Server) end(x exchange) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.busy[x.fake.name]--
+	s.busy[x.host]--
 }
 
 // answer asks the board, or the rule that comes before it.
@@ -241,7 +241,7 @@ func (s *Server) answer(x exchange, r *http.Request) *answer {
 		return x.rule.alter(a)
 	}
 	s.boards[x.fake.name](a, r)
-	s.tell(x.fake, a.header)
+	s.tell(x, a.header)
 	a.validate(r)
 	s.mu.Lock()
 	for _, p := range x.watching {
