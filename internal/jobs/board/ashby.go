@@ -23,7 +23,7 @@ var ashby = Board{
 		return Company{Slug: name, Host: ashbyHost}, err
 	},
 	Where:     "it is the part after jobs.ashbyhq.com/ in the address of the company's job pages, in the same case",
-	Home:      func(c Company) string { return "https://jobs.ashbyhq.com/" + url.PathEscape(c.Slug) },
+	Home:      ashbyPages,
 	Hosts:     []string{ashbyHost},
 	Every:     time.Second,
 	AtOnce:    2,
@@ -68,6 +68,9 @@ func ashbyList(ctx context.Context, fetch Fetch, c Company) ([]json.RawMessage, 
 	a, err := ask(ctx, fetch, Request{URL: "https://" + ashbyHost + "/posting-api/job-board/" + url.PathEscape(c.Slug) + "?includeCompensation=true"}, &list)
 	return list.Jobs, a, err
 }
+
+// ashbyPages is where a company's pages for people begin.
+func ashbyPages(c Company) string { return "https://jobs.ashbyhq.com/" + url.PathEscape(c.Slug) }
 
 type ashbyJob struct {
 	ID                 text
@@ -125,7 +128,7 @@ func (row ashbyJob) job(c Company) posting.Job {
 		Type:    posting.TypeOf(row.EmploymentType),
 		TypeRaw: posting.Text(row.EmploymentType),
 		Team:    posting.Text(cmp.Or(row.Team, row.Department)),
-		URL:     posting.CanonicalURL(row.JobURL),
+		URL:     cmp.Or(posting.CanonicalURL(row.JobURL), ashbyPages(c)+"/"+url.PathEscape(string(row.ID))),
 		Apply:   posting.CanonicalURL(row.ApplyURL),
 		HTML:    cmp.Or(row.DescriptionHTML, paragraphs(row.DescriptionPlain)),
 		Pay:     row.pay(),

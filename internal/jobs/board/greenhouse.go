@@ -21,7 +21,7 @@ var greenhouse = Board{
 		return Company{Slug: name, Host: greenhouseHost}, err
 	},
 	Where:  "it is the part after job-boards.greenhouse.io/ or boards.greenhouse.io/ in the address of the company's job pages",
-	Home:   func(c Company) string { return "https://job-boards.greenhouse.io/" + url.PathEscape(c.Slug) },
+	Home:   greenhousePages,
 	Hosts:  []string{greenhouseHost},
 	Every:  250 * time.Millisecond,
 	AtOnce: 2,
@@ -65,6 +65,11 @@ func greenhouseURL(c Company, rest string) string {
 	return "https://" + greenhouseHost + "/v1/boards/" + url.PathEscape(c.Slug) + rest
 }
 
+// greenhousePages is where a company's pages for people begin.
+func greenhousePages(c Company) string {
+	return "https://job-boards.greenhouse.io/" + url.PathEscape(c.Slug)
+}
+
 type greenhouseJob struct {
 	ID          text
 	Title       string
@@ -95,7 +100,7 @@ func (row greenhouseJob) job(c Company) posting.Job {
 		Updated:  posting.When(row.Updated, time.Time{}),
 		Closes:   posting.When(row.Deadline, time.Time{}),
 		Language: posting.LanguageTag(row.Language),
-		URL:      posting.CanonicalURL(row.URL),
+		URL:      cmp.Or(posting.CanonicalURL(row.URL), greenhousePages(c)+"/jobs/"+url.PathEscape(string(row.ID))),
 		HTML:     posting.Unescape(row.Content),
 	}
 	if len(row.Departments) > 0 {

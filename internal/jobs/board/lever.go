@@ -34,10 +34,8 @@ var lever = Board{
 		}
 		return Company{Slug: name, Host: "api.lever.co", Path: name}, nil
 	},
-	Where: "it is the part after jobs.lever.co/ in the address of the company's job pages, with eu: before it if that is jobs.eu.lever.co",
-	Home: func(c Company) string {
-		return "https://jobs." + strings.TrimPrefix(c.Host, "api.") + "/" + url.PathEscape(c.Path)
-	},
+	Where:  "it is the part after jobs.lever.co/ in the address of the company's job pages, with eu: before it if that is jobs.eu.lever.co",
+	Home:   leverPages,
 	Hosts:  []string{"api.lever.co", "api.eu.lever.co"},
 	Every:  time.Second,
 	AtOnce: 1,
@@ -81,6 +79,11 @@ func leverURL(c Company, rest, query string) string {
 	return "https://" + c.Host + "/v0/postings/" + url.PathEscape(c.Path) + rest + "?" + query
 }
 
+// leverPages is where a company's pages for people begin.
+func leverPages(c Company) string {
+	return "https://jobs." + strings.TrimPrefix(c.Host, "api.") + "/" + url.PathEscape(c.Path)
+}
+
 type leverJob struct {
 	ID         text
 	Text       string
@@ -117,7 +120,7 @@ func (row leverJob) job(c Company) posting.Job {
 		TypeRaw:  posting.Text(row.Categories.Commitment),
 		LevelRaw: posting.Text(row.Categories.Level),
 		Team:     posting.Text(cmp.Or(row.Categories.Team, row.Categories.Department)),
-		URL:      posting.CanonicalURL(row.HostedURL),
+		URL:      cmp.Or(posting.CanonicalURL(row.HostedURL), leverPages(c)+"/"+url.PathEscape(string(row.ID))),
 		Apply:    posting.CanonicalURL(row.ApplyURL),
 	}
 	job.Seniority = posting.LevelOf(job.LevelRaw)

@@ -40,7 +40,7 @@ func Find(name string) *Board {
 }
 
 // rows gives each board what all of them have in common: their troubles are put
-// in words that help.
+// in words that help, and a description without text is none.
 func rows(boards ...Board) []*Board {
 	all := make([]*Board, len(boards))
 	for i, b := range boards {
@@ -51,15 +51,27 @@ func rows(boards ...Board) []*Board {
 				err = &Trouble{Verdict: EmptyOrUnknown, Detail: fmt.Sprintf("%s lists nothing for %q; it answers the same for a company it does not know: %s",
 					b.Title, in.Company.Slug, b.Where)}
 			}
+			for i := range p.Jobs {
+				p.Jobs[i].HTML = described(p.Jobs[i].HTML)
+			}
 			return p, b.listing(err, in.Company)
 		}
 		b.Get = func(ctx context.Context, fetch Fetch, company Company, local string) (posting.Job, error) {
 			job, err := get(ctx, fetch, company, local)
+			job.HTML = described(job.HTML)
 			return job, b.posting(err, company, local)
 		}
 		all[i] = &b
 	}
 	return all
+}
+
+// described is a description, or nothing if it is but empty elements.
+func described(html string) string {
+	if posting.Plain(html[:min(len(html), 512)]) == "" && posting.Plain(html) == "" {
+		return ""
+	}
+	return html
 }
 
 // listing completes the trouble that a listing ran into.
