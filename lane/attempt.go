@@ -24,7 +24,7 @@ func (l *Lane) attempt(ctx context.Context, c *call) error {
 	defer budget.From(ctx).Phase("attempt")()
 	defer l.arrive()
 	l.depart(c)
-	c.fresh, c.unsent = false, false
+	c.fresh = false
 	w := &wire{sends: 1}
 	answer, err := l.send(ctx, c, w)
 	if answer != nil {
@@ -40,7 +40,7 @@ func (l *Lane) attempt(ctx context.Context, c *call) error {
 			return over
 		}
 		c.last = err
-		c.unsent = answer == nil && w.unsent(err)
+		c.unsent = w.unsent(err)
 	}
 	return nil
 }

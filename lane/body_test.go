@@ -119,7 +119,7 @@ func TestL6_WhatCannotBeUnpackedIsAnError(t *testing.T) {
 
 func TestAHeadHasNoBodyToUnpack(t *testing.T) {
 	client, _ := scripted(func(n int, r *http.Request) (*http.Response, error) {
-		a := answer(r, 200, "", "Content-Encoding", "gzip", "Content-Length", "1000000")
+		a := answer(r, 200, "", "Content-Encoding", "br", "Content-Length", "1000000")
 		a.ContentLength = 1000000
 		return a, nil
 	})

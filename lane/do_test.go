@@ -373,8 +373,8 @@ func TestA34_A40_L3_TheEndAndTheRealErrorAreBothInTheError(t *testing.T) {
 			t.Errorf("Err = %v, want the operation's own end, %v", e.Err, context.Cause(ctx))
 		}
 		var spent *budget.Exhausted
-		if !errors.As(err, &spent) || !slices.Equal(spent.Phases(), []string{"attempt"}) {
-			t.Errorf("Do = %v, want it spent in the attempt", err)
+		if !errors.As(err, &spent) || !slices.Equal(spent.Phases(), []string{"attempt"}) || spent.Last() != error(errReset) {
+			t.Errorf("Do = %v, want it spent in the attempt after the reset", err)
 		}
 		for _, want := range []string{"GET " + page, "connection reset", "3s spent in attempt", "sent 2 times"} {
 			if !strings.Contains(err.Error(), want) {
@@ -418,8 +418,9 @@ func TestTheErrorNamesNoSecret(t *testing.T) {
 			t.Errorf("Do = %v, want an error without the secret", err)
 		}
 	}
-	if _, err := l.Do(operation(t, time.Minute), Request{URL: page, Method: "BAD METHOD"}); !strings.Contains(err.Error(), "BAD METHOD") {
-		t.Errorf("Do with a bad method = %v, want an error that names it", err)
+	l.o.Attempts = 2
+	if _, err := l.Do(operation(t, time.Minute), Request{URL: page, Method: "BAD METHOD", Safe: true}); failure(t, err, Failed).Attempts != 1 || !strings.Contains(err.Error(), "BAD METHOD") {
+		t.Errorf("Do with a bad method = %v, want an error that names it after one attempt", err)
 	}
 }
 

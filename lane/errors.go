@@ -140,7 +140,7 @@ func (l *Lane) gaveUp(ctx context.Context, c *call, err error) error {
 		e.RetryAt = l.paused.until
 	}
 	l.mu.Unlock()
-	if c.fresh && c.hintAt.After(now) && c.hintAt.After(e.RetryAt) {
+	if c.hintAt.After(now) && c.hintAt.After(e.RetryAt) {
 		e.RetryAt = c.hintAt
 	}
 	limited := c.fresh && c.answer.Status == http.StatusTooManyRequests

@@ -292,9 +292,6 @@ func (l *Lane) tryTurn(ctx context.Context, c *call) (began bool, err error) {
 	if l.isPaused() {
 		return false, nil
 	}
-	if err := l.fits(ctx, 0); err != nil {
-		return false, err
-	}
 	return true, l.attempt(ctx, c)
 }
 

@@ -158,6 +158,24 @@ func TestA61_L8_EmptyPagesAreAnEndUnlessTheSourceFilters(t *testing.T) {
 	}
 }
 
+func TestL8_EmptyPagesAreCountedInARow(t *testing.T) {
+	expired := false
+	got, end := walkAll(operation(t, time.Minute), Paging[string]{EmptyPages: 1, Restarts: 1, Fetch: func(_ context.Context, at Place) (Page[string], error) {
+		p := Page[string]{More: at.Page < 5, Next: fmt.Sprint(at.Page)}
+		switch {
+		case at.Page == 1 && !expired: // after an empty one, which comes again
+			expired = true
+			return p, ErrCursorExpired
+		case at.Page%2 == 1:
+			p.Items = items(fmt.Sprint(at.Page))
+		}
+		return p, nil
+	}})
+	if end.Stop != Done || !slices.Equal(got, items("1", "3", "5")) {
+		t.Errorf("%v, %+v; want every second page", got, end)
+	}
+}
+
 func TestA64_L8_AnExpiredCursorKeepsWhatThereIsOrBeginsAgain(t *testing.T) {
 	source := func() func(context.Context, Place) (Page[string], error) {
 		expired := false
@@ -266,6 +284,16 @@ func TestJ13_J21_L8_WhyItStoppedIsTheLanesReason(t *testing.T) {
 			return nil, r.Context().Err()
 		},
 	} {
+		if want == Cancelled {
+			ctx, cancel := context.WithCancel(operation(t, time.Minute))
+			_, end := walkAll(ctx, Paging[string]{Fetch: func(context.Context, Place) (Page[string], error) {
+				cancel()
+				return Page[string]{}, errors.New("cut off")
+			}})
+			if end.Stop != Cancelled {
+				t.Errorf("an error after a cancel: %+v, want Cancelled", end)
+			}
+		}
 		bubble(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(operation(t, time.Minute))
 			defer cancel()

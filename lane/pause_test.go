@@ -189,6 +189,28 @@ func TestL4_AHintIsObeyedToTheNanosecond(t *testing.T) {
 	})
 }
 
+// What an answer asked for is asked once: an attempt after it that has no answer has a back-off of its own, and is judged by itself.
+func TestL4_AHintIsThatOfItsAnswerOnly(t *testing.T) {
+	for _, status := range []int{502, 429} {
+		bubble(t, func(t *testing.T) {
+			client, sent := scripted(func(n int, r *http.Request) (*http.Response, error) {
+				if n == 0 {
+					return answer(r, status, "", "Retry-After", "1"), nil
+				}
+				return nil, errReset
+			})
+			begin := time.Now()
+			_, err := get(operation(t, time.Minute), newLane(t, Options{Client: client, Attempts: 3}))
+			if got := sent.after(begin, 2); got != 1500*time.Millisecond {
+				t.Errorf("after a %d and a reset it was sent again after %v, want 1.5s", status, got)
+			}
+			if e := failure(t, err, Failed); !errors.Is(err, errReset) || e.Status() != status || !e.RetryAt.IsZero() {
+				t.Errorf("Do = %v, want the reset", err)
+			}
+		})
+	}
+}
+
 func TestL4_ALanePausesItselfAfterA429ThatDoesNotSayWhen(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limited := true

@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -128,7 +130,7 @@ func stale(t *testing.T, requests *atomic.Int32) (address string) {
 
 func TestA42_L5_WhatTheTransportSendsAgainCounts(t *testing.T) {
 	var requests atomic.Int32
-	l := laneTo(t, stale(t, &requests), Options{})
+	l := laneTo(t, stale(t, &requests), Options{Rate: 0.001, Burst: 3})
 	ctx := Allow(operation(t, time.Minute), 3, 1)
 	for i, want := range []int{1, 2} { // the second finds the connection broken after it was written, and is sent again
 		got, err := l.Do(ctx, Request{URL: "http://" + l.host})
@@ -138,6 +140,9 @@ func TestA42_L5_WhatTheTransportSendsAgainCounts(t *testing.T) {
 	}
 	if s := l.Stats(); s.Attempts != 3 || s.Retries != 1 || s.Resends != 1 || s.Allowance != 9.1 || requests.Load() != 3 {
 		t.Errorf("Stats = %+v, %d at the server; want 3 attempts, 1 repeat by the transport, 9.1 left", s, requests.Load())
+	}
+	if left := l.pace.Tokens(); left > 0.5 {
+		t.Errorf("the pace has %v left of 3 after 3 requests, want none", left)
 	}
 	if a := allowanceOf(ctx); a.attempts != 0 || a.retries != 0 {
 		t.Errorf("the operation has %d attempts and %d repeats left, want none", a.attempts, a.retries)
@@ -152,13 +157,63 @@ func TestA42_L5_TheTransportMaySendAgainOnlyWhatTheLaneMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := l.Do(ctx, Request{URL: "http://" + l.host})
-	if e := failure(t, err, Failed); !errors.Is(err, ErrAttempts) || e.Attempts != 1 {
+	if e := failure(t, err, Failed); !errors.Is(err, ErrAttempts) || e.Attempts != 1 || strings.Count(err.Error(), "no attempt left") != 1 {
 		t.Errorf("Do = %v, want ErrAttempts after the one attempt", err)
 	}
 	if got := requests.Load(); got != 2 {
 		t.Errorf("the server got %d requests, want 2", got)
 	}
 	idle(t, l)
+}
+
+func TestL5_AConnectionThatIsNotUsedIsNoRepeat(t *testing.T) {
+	asked := 0
+	w := &wire{sends: 1, again: func() bool { asked++; return true }}
+	trace := w.trace()
+	conn, other := net.Pipe()
+	defer conn.Close()
+	defer other.Close()
+	for _, event := range []struct {
+		wrote bool
+		asked int
+	}{{false, 0}, {false, 0}, {true, 0}, {false, 1}, {false, 1}, {true, 1}, {false, 2}} {
+		if event.wrote {
+			trace.WroteHeaders()
+		} else {
+			trace.GotConn(httptrace.GotConnInfo{Conn: conn})
+		}
+		if asked != event.asked {
+			t.Errorf("it asked %d times, want %d", asked, event.asked)
+		}
+	}
+}
+
+func TestL5_ARepeatThatIsOneTooManyCannotBeWritten(t *testing.T) {
+	w := &wire{sends: 1, again: func() bool { return false }}
+	trace := w.trace()
+	trace.WroteHeaders()
+	for range 2 {
+		conn, other := net.Pipe()
+		defer other.Close()
+		trace.GotConn(httptrace.GotConnInfo{Conn: conn})
+		if _, err := conn.Write([]byte("GET")); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("Write = %v, want the connection closed", err)
+		}
+	}
+}
+
+func TestL6_ARedirectOverARealTransportIsNoRepeat(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := served(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/on" {
+				http.Redirect(w, r, "/on", http.StatusFound)
+			}
+		})
+		got, err := get(operation(t, time.Minute), l)
+		if s := l.Stats(); err != nil || got.Attempts != 1 || s.Attempts != 1 || s.Resends != 0 {
+			t.Errorf("Do = %+v, %v, Stats = %+v; want one attempt", got, err, s)
+		}
+	})
 }
 
 func TestA43_L5_APostOnABrokenConnectionIsNotSentAgain(t *testing.T) {
