@@ -60,8 +60,8 @@ const (
 	usualLimit  = 20
 	cursorTTL   = 24 * time.Hour
 	maxReserve  = 250 * time.Millisecond
-	maxBarren   = 3 // pages without any job in a row, after which a source's next pages are not believed in
-	maxHandedID = 20_000
+	maxBarren   = 3      // pages without any job in a row, after which a source's next pages are not believed in
+	maxHandedID = 16_000 // jobs that a cursor remembers to have given
 )
 
 // Options are what an Engine can do without.
@@ -80,7 +80,7 @@ type Options struct {
 
 // Engine lists and gets jobs. Make one with New.
 type Engine struct {
-	boards []board.Board
+	boards []*board.Board
 	fetch  func(*board.Board) board.Fetch
 	o      Options
 	work   sync.WaitGroup // goroutines of sources
@@ -92,7 +92,7 @@ type Engine struct {
 // New is an engine over these boards, in this order of preference when several
 // have the same job. fetch gives the way to read a board; it is asked once for
 // each source of each operation.
-func New(boards []board.Board, fetch func(*board.Board) board.Fetch, o Options) *Engine {
+func New(boards []*board.Board, fetch func(*board.Board) board.Fetch, o Options) *Engine {
 	seen := make(map[string]bool)
 	for _, b := range boards {
 		if b.Name == "" || b.Page == nil || seen[b.Name] {
@@ -118,9 +118,9 @@ func (e *Engine) Wait() { e.work.Wait() }
 
 // board is the board of that name, or nil.
 func (e *Engine) board(name string) *board.Board {
-	for i := range e.boards {
-		if e.boards[i].Name == name {
-			return &e.boards[i]
+	for _, b := range e.boards {
+		if b.Name == name {
+			return b
 		}
 	}
 	return nil

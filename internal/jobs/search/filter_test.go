@@ -16,7 +16,9 @@ func TestFilters(t *testing.T) {
 	salary := func(min, max *float64, currency, period string) []posting.Pay {
 		return []posting.Pay{{Kind: "salary", Min: min, Max: max, Currency: currency, Period: period, Source: "stated"}}
 	}
-	at := func(d time.Duration, p posting.Precision) posting.Date { return posting.Date{At: epoch.Add(d), Precision: p} }
+	at := func(d time.Duration, p posting.Precision) posting.Date {
+		return posting.Date{At: epoch.Add(d), Precision: p}
+	}
 	for _, c := range []struct {
 		name  string
 		query Query

@@ -27,8 +27,10 @@ func get(t *testing.T, e *Engine, d time.Duration, id string) Posting {
 // getter is an engine of one board, "lever", that gets as f does.
 func getter(f func(ctx context.Context, c board.Company, local string) (posting.Job, error)) *Engine {
 	b := (&stand{name: "lever", company: true}).board()
-	b.Get = func(ctx context.Context, _ board.Fetch, c board.Company, local string) (posting.Job, error) { return f(ctx, c, local) }
-	return New([]board.Board{b}, func(*board.Board) board.Fetch { return nil }, Options{})
+	b.Get = func(ctx context.Context, _ board.Fetch, c board.Company, local string) (posting.Job, error) {
+		return f(ctx, c, local)
+	}
+	return New([]*board.Board{b}, func(*board.Board) board.Fetch { return nil }, Options{})
 }
 
 func TestJ5_EachItemOfAListCanBeGot(t *testing.T) {

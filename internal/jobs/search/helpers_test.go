@@ -41,8 +41,8 @@ type asked struct {
 	in      board.Listing
 }
 
-func (s *stand) board() board.Board {
-	b := board.Board{Name: s.name, Title: s.name, Text: s.text, Page: s.page}
+func (s *stand) board() *board.Board {
+	b := &board.Board{Name: s.name, Title: s.name, Text: s.text, Page: s.page}
 	if s.company {
 		b.Parse = func(c string) (board.Company, error) {
 			if c == "bad slug" {
@@ -139,7 +139,7 @@ func paged(boardName, company string, pages, size int) (out [][]posting.Job) {
 }
 
 func engine(o Options, stands ...*stand) *Engine {
-	var boards []board.Board
+	var boards []*board.Board
 	for _, s := range stands {
 		boards = append(boards, s.board())
 	}

@@ -482,7 +482,7 @@ func TestOneClaimServesTheWholeOperation(t *testing.T) {
 		}}
 		c := b
 		c.Name = "beta"
-		e := New([]board.Board{b, c}, func(*board.Board) board.Fetch { return nil }, Options{MaxPages: 3})
+		e := New([]*board.Board{&b, &c}, func(*board.Board) board.Fetch { return nil }, Options{MaxPages: 3})
 		ask(t, e, time.Second, Query{})
 		first := <-claims
 		for range len(claims) {

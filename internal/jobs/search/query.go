@@ -244,8 +244,7 @@ func (e *Engine) cross(p *plan) error {
 	if len(q.Boards) > 0 || len(q.Sources) > 0 && len(q.Companies) == 0 {
 		return nil
 	}
-	for i := range e.boards {
-		b := &e.boards[i]
+	for _, b := range e.boards {
 		if b.Parse == nil {
 			if len(q.Companies) == 0 {
 				p.targets = append(p.targets, target{b, board.Company{}, b.Name})
