@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -26,7 +28,7 @@ func listenFile(t *testing.T) (*os.File, string) {
 	return file, l.Addr().String()
 }
 
-func TestAHandedDownSocketTakesConnectionsBetweenTwoRouters(t *testing.T) {
+func TestR71_NoRequestIsLostBetweenTwoRoutersOfAHandedDownSocket(t *testing.T) {
 	folder := t.TempDir()
 	file, addr := listenFile(t)
 	config := "listen: " + addr + "\n" + byName + "actors:\n" + testActor("a", 0, "")
@@ -35,6 +37,18 @@ func TestAHandedDownSocketTakesConnectionsBetweenTwoRouters(t *testing.T) {
 		t.Fatalf("it listens on %s, want the socket's %s", p.front, addr)
 	}
 	first := p.served("a.test")
+	var stop atomic.Bool
+	var load sync.WaitGroup
+	for range 4 {
+		load.Go(func() {
+			for !stop.Load() {
+				if a := p.get("a.test"); a.status != 200 {
+					t.Errorf("a request to the socket got %+v (%v), want 200", a, a.err)
+					return
+				}
+			}
+		})
+	}
 	p.signal(syscall.SIGTERM)
 	if code := p.exit(); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
@@ -44,6 +58,8 @@ func TestAHandedDownSocketTakesConnectionsBetweenTwoRouters(t *testing.T) {
 	if a := <-late; a.status != 200 || a.pid == first.pid {
 		t.Errorf("a request from between the two got %+v, want 200 from another process than %d", a, first.pid)
 	}
+	stop.Store(true)
+	load.Wait()
 	next.signal(syscall.SIGTERM)
 	next.exit()
 }

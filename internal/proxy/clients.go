@@ -22,8 +22,12 @@ type clients struct {
 	h2      map[*clientConn]struct{}
 	leaving bool // connections of HTTP/2 are told to go
 
+	fresh     int           // connections whose first request has not begun
+	noneFresh chan struct{} // closed when fresh is 0; nil: nobody waits
+
 	listeners map[*listener]struct{}
-	stopped   bool // no more of them
+	accepting sync.WaitGroup // by listeners
+	stopped   bool           // no more of them
 }
 
 // enter waits for room for one more connection. Who is idle the longest makes
@@ -33,6 +37,7 @@ func (s *clients) enter(over <-chan struct{}) bool {
 		s.mu.Lock()
 		if s.max == 0 || s.n < s.max {
 			s.n++
+			s.fresh++
 			s.mu.Unlock()
 			return true
 		}
@@ -96,8 +101,49 @@ func (s *clients) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
+// settle notes that the first request of a connection has begun, or that there
+// will be none.
+func (s *clients) settle(c *clientConn) {
+	if c.settled.Load() || c.settled.Swap(true) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fresh--; s.fresh == 0 && s.noneFresh != nil {
+		close(s.noneFresh)
+		s.noneFresh = nil
+	}
+}
+
+// freshTimeout bounds the wait for the first request of a connection. Browsers
+// open some that they may not use.
+const freshTimeout = 500 * time.Millisecond
+
+// waitForFresh waits for the first requests of the connections that were taken.
+// net/http reads one that comes after its Shutdown, and does not answer it.
+func (s *clients) waitForFresh(ctx context.Context) {
+	s.mu.Lock()
+	if s.fresh == 0 {
+		s.mu.Unlock()
+		return
+	}
+	if s.noneFresh == nil {
+		s.noneFresh = make(chan struct{})
+	}
+	none := s.noneFresh
+	s.mu.Unlock()
+	timeout := time.NewTimer(freshTimeout)
+	defer timeout.Stop()
+	select {
+	case <-none:
+	case <-timeout.C:
+	case <-ctx.Done():
+	}
+}
+
 // remove forgets a connection that is being closed.
 func (s *clients) remove(c *clientConn) {
+	s.settle(c)
 	s.mu.Lock()
 	s.notIdleLocked(c)
 	delete(s.h2, c)
@@ -116,6 +162,7 @@ func (s *clients) speaksH2(c *clientConn) {
 	s.h2[c] = struct{}{}
 	leaving := s.leaving
 	s.mu.Unlock()
+	s.settle(c)
 	if leaving {
 		c.goAway()
 	}
@@ -163,10 +210,11 @@ func (s *clients) serving(l *listener) bool {
 		s.listeners = make(map[*listener]struct{})
 	}
 	s.listeners[l] = struct{}{}
+	s.accepting.Add(1)
 	return true
 }
 
-// stop closes all listeners.
+// stop closes all listeners, and returns when what they accepted is counted.
 func (s *clients) stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -176,6 +224,7 @@ func (s *clients) stop() {
 	for l := range all {
 		l.Close()
 	}
+	s.accepting.Wait()
 }
 
 // listener makes clientConns of the connections that come over it.
@@ -196,6 +245,7 @@ func (p *Proxy) serve(inner net.Listener, config *tls.Config) error {
 		return http.ErrServerClosed
 	}
 	err := p.server.Serve(l)
+	p.clients.accepting.Done()
 	select {
 	case <-l.over: // Shutdown closes listeners before it asks the server to
 		return http.ErrServerClosed

@@ -21,9 +21,10 @@ type clientConn struct {
 	in scanner
 	h2 *h2Conn // nil before the preface of HTTP/2
 
-	begun   bool      // the first Read has returned
-	refused bool      // something was wrong
-	once    sync.Once // of Close
+	begun   bool        // the first Read has returned
+	refused bool        // something was wrong
+	once    sync.Once   // of Close
+	settled atomic.Bool // its first request, or HTTP/2, has begun
 }
 
 // h2Conn is what a clientConn has more once it speaks HTTP/2.

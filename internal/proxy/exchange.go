@@ -79,6 +79,9 @@ func (p *Proxy) Handler() http.Handler { return p }
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.inflight.enter()
 	defer p.inflight.leave()
+	if c, ok := r.Context().Value(connKey{}).(*clientConn); ok {
+		p.clients.settle(c)
+	}
 	x := &exchange{proxy: p, w: w, in: r, trust: p.trust.Load(), arrived: time.Now()}
 	defer x.end()
 	defer x.rescue()

@@ -179,12 +179,14 @@ func (p *Proxy) ServeTLS(l net.Listener, config *tls.Config) error {
 	return p.serve(l, config)
 }
 
-// Shutdown stops accepting, tells clients that speak HTTP/2 to open no more
+// Shutdown stops accepting, waits for the first requests of connections that
+// were accepted, half a second at most, tells clients that speak HTTP/2 to open no more
 // streams, and, when they know or after a second, takes none. It waits until every request is answered and every
 // tunnel is closed: parked ones are served, or end by their budget. When ctx
 // ends before that, it cuts off what is left and returns ctx's cause.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.clients.stop()
+	p.clients.waitForFresh(ctx)
 	p.clients.goAway(ctx)
 	err := p.shutServer(ctx)
 	if err == nil { // it does not wait for tunnels

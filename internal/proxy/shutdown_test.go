@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -197,5 +198,35 @@ func TestG10_ShutdownDoesNotWaitForAConnectionWithoutARequest(t *testing.T) {
 	}
 	if took := time.Since(began); took > quietTime+2*time.Second {
 		t.Errorf("Shutdown took %v, want %v", took, quietTime)
+	}
+}
+
+// net/http reads a request that comes after its Shutdown, and closes the connection without an answer.
+func TestR71_TheFirstRequestOfAConnectionThatWasTakenIsServedInAStop(t *testing.T) {
+	for range 5 {
+		f := newFixture(t, setup{})
+		f.actorH1("a", true, hello)
+		c := f.dial()
+		until(t, "the connection was accepted", func() bool {
+			f.proxy.clients.mu.Lock()
+			defer f.proxy.clients.mu.Unlock()
+			return f.proxy.clients.fresh == 1
+		})
+		down := make(chan error, 1)
+		go func() { down <- f.proxy.Shutdown(context.Background()) }()
+		until(t, "connections are refused", func() bool {
+			other, err := net.Dial("tcp", f.addr)
+			if err == nil {
+				other.Close()
+			}
+			return err != nil
+		})
+		c.send("GET / HTTP/1.1\nHost: a.test\n\n")
+		if resp := c.response("GET"); resp.StatusCode != 200 {
+			t.Errorf("status %d, want 200", resp.StatusCode)
+		}
+		if err := receive(t, down, "Shutdown returns"); err != nil {
+			t.Errorf("Shutdown = %v", err)
+		}
 	}
 }
