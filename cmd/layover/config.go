@@ -39,8 +39,16 @@ type config struct {
 	DrainTimeout time.Duration
 	Trusted      []netip.Prefix
 	BandHeader   string
-	LogLevel     slog.Level
-	LogFormat    string
+	ActorHeader  string
+	Direct       router.Route // of requests whose actor ActorHeader names
+
+	HeaderTimeout  time.Duration
+	IdleTimeout    time.Duration
+	MaxConnections int // 0: any number
+	MaxStreams     int
+
+	LogLevel  slog.Level
+	LogFormat string
 
 	Pools  []pool
 	Actors []actor
@@ -108,30 +116,34 @@ type defaults struct {
 
 // The settings of a file that does not mention them.
 const (
-	defaultListen       = "127.0.0.1:8080"
-	defaultAdmin        = "127.0.0.1:7070"
-	defaultPool         = "default"
-	defaultWorkers      = 4
-	defaultLot          = 1024
-	defaultLinger       = 5 * time.Second
-	defaultBudget       = 30 * time.Second
-	defaultMaxBudget    = 5 * time.Minute
-	defaultStartTimeout = 30 * time.Second
-	defaultGrace        = 10 * time.Second
-	defaultIdle         = 5 * time.Minute
-	defaultMaxDrain     = time.Minute
-	waitingPerTurn      = 10 // max_waiting, for each of max_concurrent
+	defaultListen        = "127.0.0.1:8080"
+	defaultAdmin         = "127.0.0.1:7070"
+	defaultPool          = "default"
+	defaultWorkers       = 4
+	defaultLot           = 1024
+	defaultLinger        = 5 * time.Second
+	defaultBudget        = 30 * time.Second
+	defaultMaxBudget     = 5 * time.Minute
+	defaultStartTimeout  = 30 * time.Second
+	defaultGrace         = 10 * time.Second
+	defaultIdle          = 5 * time.Minute
+	defaultMaxDrain      = time.Minute
+	defaultHeaderTimeout = 10 * time.Second
+	defaultIdleTimeout   = 2 * time.Minute
+	defaultMaxStreams    = 250
+	waitingPerTurn       = 10 // max_waiting, for each of max_concurrent
 )
 
 var (
 	topFields = []string{"listen", "admin", "admin_public", "tls", "state", "lot", "linger", "drain_delay",
-		"drain_timeout", "defaults", "trusted_peers", "band_header", "pools", "actors", "routes", "log"}
+		"drain_timeout", "defaults", "trusted_peers", "band_header", "actor_header",
+		"header_timeout", "idle_timeout", "max_connections", "max_streams", "pools", "actors", "routes", "log"}
 	timeFields    = []string{"start_timeout", "grace", "idle", "min_awake", "max_hold", "max_drain"}
 	defaultFields = slices.Concat([]string{"budget", "max_budget", "pool"}, timeFields)
 	poolFields    = []string{"workers", "head_start", "min_useful"}
 	actorFields   = slices.Concat([]string{"command", "cwd", "env", "user", "pool", "protocol", "ready", "max_concurrent", "max_waiting", "keep_awake"}, timeFields)
 	windowFields  = []string{"days", "from", "to", "zone"}
-	routeFields   = []string{"name", "host", "path", "header", "value", "actor", "wake", "fallback", "fallback_after", "band", "budget", "max_budget"}
+	routeFields   = []string{"name", "host", "path", "header", "value", "actor", "wake", "fallback", "fallback_after", "band", "budget", "max_budget", "interim", "stream_idle"}
 )
 
 // load reads and checks the file. The error is a *problems, or that of opening
@@ -201,9 +213,15 @@ func (c *config) read(r *reader, f fields) {
 	c.DrainTimeout = r.duration(f, "drain_timeout", 0)
 	c.Trusted = r.prefixes(f, "trusted_peers")
 	c.BandHeader = r.text(f, "band_header", "")
+	c.ActorHeader = r.text(f, "actor_header", "")
+	c.HeaderTimeout = r.duration(f, "header_timeout", defaultHeaderTimeout)
+	c.IdleTimeout = r.duration(f, "idle_timeout", defaultIdleTimeout)
+	c.MaxConnections = r.integer(f, "max_connections", 0, 1<<30, 0)
+	c.MaxStreams = r.integer(f, "max_streams", 1, 4000, defaultMaxStreams)
 	c.readLog(r, r.fields(f.values["log"], "log", "level", "format"))
 
 	d := c.readDefaults(r, r.fields(f.values["defaults"], "defaults", defaultFields...))
+	c.Direct = router.Route{Name: "actor_header", Budget: d.budget, MaxBudget: max(d.maxBudget, d.budget)}
 	c.readPools(r, f)
 	for _, e := range r.entries(f.values["actors"], "actors") {
 		c.Actors = append(c.Actors, c.readActor(r, e, d))
@@ -442,6 +460,8 @@ func readRoute(r *reader, f fields, d defaults) route {
 		most = max(most, rt.Budget)
 	}
 	rt.MaxBudget = r.duration(f, "max_budget", most)
+	rt.Interim = r.duration(f, "interim", 0)
+	rt.StreamIdle = r.duration(f, "stream_idle", 0)
 	return rt
 }
 

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"layover/internal/proxy"
 	"layover/internal/router"
 )
 
@@ -52,7 +53,7 @@ func (s *server) apply(next *config) error {
 	s.router.SetNames(names)
 	s.router.SetLimits(next.limits())
 	s.lot.Resize(next.Lot)
-	s.proxy.SetTrust(next.Trusted, next.BandHeader)
+	s.proxy.SetTrust(next.trust())
 	s.level.Set(next.LogLevel)
 	if s.cert != nil {
 		if err := s.cert.use(next.TLS); err != nil {
@@ -68,6 +69,11 @@ func (s *server) apply(next *config) error {
 	return nil
 }
 
+// trust says whose headers the proxy believes.
+func (c *config) trust() proxy.Trust {
+	return proxy.Trust{Peers: c.Trusted, BandHeader: c.BandHeader, ActorHeader: c.ActorHeader, Direct: c.Direct}
+}
+
 // keep takes over from the configuration in force what cannot change while it
 // runs, and returns the names of the settings that next has otherwise.
 func (next *config) keep(now *config) (restart []string) {
@@ -76,6 +82,10 @@ func (next *config) keep(now *config) (restart []string) {
 	keep(&restart, "admin_public", &next.AdminPublic, now.AdminPublic)
 	keep(&restart, "state", &next.State, now.State)
 	keep(&restart, "linger", &next.Linger, now.Linger)
+	keep(&restart, "header_timeout", &next.HeaderTimeout, now.HeaderTimeout)
+	keep(&restart, "idle_timeout", &next.IdleTimeout, now.IdleTimeout)
+	keep(&restart, "max_connections", &next.MaxConnections, now.MaxConnections)
+	keep(&restart, "max_streams", &next.MaxStreams, now.MaxStreams)
 	keep(&restart, "log format", &next.LogFormat, now.LogFormat)
 	if (next.TLS == tlsFiles{}) != (now.TLS == tlsFiles{}) {
 		keep(&restart, "tls", &next.TLS, now.TLS)
@@ -116,8 +126,8 @@ func (c *config) changes(next *config) (changes []string) {
 	if c.Lot != next.Lot {
 		note("lot is %s, before %s", lotSize(next.Lot), lotSize(c.Lot))
 	}
-	if !slices.Equal(c.Trusted, next.Trusted) || c.BandHeader != next.BandHeader {
-		note("trusted_peers or band_header changed")
+	if !slices.Equal(c.Trusted, next.Trusted) || c.BandHeader != next.BandHeader || c.ActorHeader != next.ActorHeader {
+		note("trusted_peers, band_header or actor_header changed")
 	}
 	if c.LogLevel != next.LogLevel {
 		note("log level is %s, before %s", next.LogLevel, c.LogLevel)

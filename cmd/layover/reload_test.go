@@ -24,7 +24,7 @@ func TestChangesNamesEachSettingThatChanged(t *testing.T) {
 	for _, test := range []struct{ name, next, want string }{
 		{"nothing", routes, ""},
 		{"lot", "lot: unlimited\n" + routes, "lot is unlimited, before 1024 spots"},
-		{"trust", "trusted_peers: [10.0.0.0/8]\n" + routes, "trusted_peers or band_header changed"},
+		{"trust", "trusted_peers: [10.0.0.0/8]\n" + routes, "trusted_peers, band_header or actor_header changed"},
 		{"level", "log: {level: debug}\n" + routes, "log level is DEBUG, before INFO"},
 		{"drain", "drain_delay: 1s\n" + routes, "drain times changed"},
 		{"limit", strings.Replace(routes, "[sleep]", "[sleep], max_concurrent: 2", 1),

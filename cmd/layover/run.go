@@ -78,7 +78,11 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 	s.router = router.New(s.plane, s.lot, router.Options{Linger: c.Linger, Observe: s.observe})
 	s.router.SetNames(names)
 	s.router.SetLimits(c.limits())
-	s.proxy = proxy.New(s.router, proxy.Options{Trusted: c.Trusted, BandHeader: c.BandHeader, Log: log})
+	s.proxy = proxy.New(s.router, proxy.Options{
+		Trust: c.trust(), Log: log,
+		ReadHeaderTimeout: c.HeaderTimeout, IdleTimeout: c.IdleTimeout,
+		MaxConnections: c.MaxConnections, MaxConcurrentStreams: c.MaxStreams,
+	})
 	s.admin.SetRouter(s.router)
 	s.serve()
 	s.admin.SetReady(true)

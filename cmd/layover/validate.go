@@ -30,11 +30,21 @@ var token = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
 func (c *config) check(r *reader) {
 	c.checkAddresses(r)
 	c.checkTLS(r)
-	if c.BandHeader != "" && len(c.Trusted) == 0 {
-		r.add(c.root.at("band_header"), "band_header is believed from trusted_peers only, and there are none; add them, or give each route its band")
+	for name, header := range map[string]string{"band_header": c.BandHeader, "actor_header": c.ActorHeader} {
+		if header != "" && len(c.Trusted) == 0 {
+			r.add(c.root.at(name), "%s is believed from trusted_peers only, and there are none; add them, or delete it", name)
+		}
+		if header != "" && !token.MatchString(header) {
+			r.add(c.root.at(name), "%s %q is not a header's name; use letters, digits and dashes", name, header)
+		}
 	}
-	if c.BandHeader != "" && !token.MatchString(c.BandHeader) {
-		r.add(c.root.at("band_header"), "band_header %q is not a header's name; use letters, digits and dashes", c.BandHeader)
+	if c.ActorHeader != "" && strings.EqualFold(c.ActorHeader, c.BandHeader) {
+		r.add(c.root.at("actor_header"), "actor_header is also the band_header; use another")
+	}
+	for name, limit := range map[string]time.Duration{"header_timeout": c.HeaderTimeout, "idle_timeout": c.IdleTimeout} {
+		if limit < time.Second {
+			r.add(c.root.at(name), "%s %s is too short for a client that is far away; write at least 1s", name, short(limit))
+		}
 	}
 	for _, p := range c.Pools {
 		if !label.MatchString(p.Name) {
@@ -337,6 +347,11 @@ func (c *config) checkRoutes(r *reader) {
 			r.add(line, "%s names no actor; add actor, or put {actor} into host or value", rt.fields.what)
 			continue
 		}
+		for name, every := range map[string]time.Duration{"interim": rt.Interim, "stream_idle": rt.StreamIdle} {
+			if 0 < every && every < time.Second {
+				r.add(rt.fields.at(name), "%s %s is too short; write at least 1s, or 0s for none", name, short(every))
+			}
+		}
 		if rt.MaxBudget < rt.Budget {
 			r.add(rt.fields.at("max_budget"), "max_budget %s is below the budget %s; raise it, or lower budget", short(rt.MaxBudget), short(rt.Budget))
 			continue
@@ -452,6 +467,11 @@ func (c *config) checkTemplates() {
 // actors that no request reaches.
 func (c *config) checkReach() {
 	longest := make(map[string]time.Duration)
+	if c.ActorHeader != "" {
+		for _, a := range c.Actors {
+			longest[a.Name] = c.Direct.MaxBudget
+		}
+	}
 	for _, rt := range c.Routes {
 		if rt.NoWake {
 			continue

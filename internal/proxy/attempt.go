@@ -83,7 +83,7 @@ func (x *exchange) attempt(out *http.Request) (resp *http.Response, again bool, 
 		out.Header.Del("Connection")
 	}
 	if x.body != nil {
-		x.sending = &sending{in: x.body, trailer: out.Trailer}
+		x.sending = &sending{in: x.body, trailer: out.Trailer, idle: x.idle}
 		out.Body = x.sending
 	}
 	x.sent.connected.Store(false)

@@ -23,6 +23,7 @@ type inbound struct {
 type sending struct {
 	in      *inbound
 	trailer http.Header // of the outgoing request, with the announced names
+	idle    *streamIdle // told what passes; may be nil
 
 	mu      sync.Mutex
 	closed  bool
@@ -41,6 +42,7 @@ func (s *sending) Read(p []byte) (int, error) {
 	s.touched = true
 	s.mu.Unlock()
 	n, err := s.in.request.Body.Read(p)
+	s.idle.moved(n)
 	switch {
 	case err == io.EOF:
 		for name := range s.trailer { // ReverseProxy cloned them too early

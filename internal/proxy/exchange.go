@@ -65,6 +65,7 @@ type exchange struct {
 	body      *inbound    // nil: the request has none
 	sending   *sending    // body as the last attempt sees it
 	sent      progress
+	idle      *streamIdle // nil: the response may be as idle as it likes
 
 	wait     router.Wait // of all rides, and of the refusal
 	recorded bool
@@ -109,7 +110,9 @@ func (x *exchange) admit() *router.Error {
 		return router.Fail(router.BadRequest, wrong, nil)
 	}
 	ok := r.Method != http.MethodConnect // that asks for a forward proxy
-	if ok {
+	if named := x.trust.actor(r, x.trusted); ok && named != "" {
+		x.route, x.actor = x.trust.Direct, named
+	} else if ok {
 		x.route, x.actor, ok = x.proxy.router.Names().Match(r.Host, rawPath(r), r.Header.Get)
 	}
 	if !ok {
@@ -173,6 +176,9 @@ func (x *exchange) turnedAway(err error) *router.Error {
 // the wait, up to the final response header.
 func (x *exchange) onWait() (stop func()) {
 	x.watchClient()
+	if x.route.Interim > 0 && x.takesInterim() {
+		return x.processing()
+	}
 	return func() {}
 }
 
@@ -198,6 +204,9 @@ var errClientLeft = errors.New("proxy: the client closed the connection")
 
 // forward sends the request to the ride's target and the response back.
 func (x *exchange) forward() {
+	if after := x.route.StreamIdle; after > 0 {
+		x.idle = newStreamIdle(after)
+	}
 	if x.hasBody() {
 		x.body = &inbound{request: x.in}
 		// The response does not wait for the rest of the body: the actor may
@@ -357,6 +366,9 @@ func (x *exchange) rescue() {
 
 // end gives back what the request holds. It runs on every way out.
 func (x *exchange) end() {
+	if x.idle != nil {
+		x.idle.stop()
+	}
 	x.stopWatch()
 	x.alight()
 	if x.timeout != nil {

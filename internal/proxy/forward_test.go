@@ -120,7 +120,7 @@ func headers(t *testing.T, f *fixture, version int, h http.Header) http.Header {
 }
 
 func TestR55_ForwardedHeadersOfStrangersAreReplaced(t *testing.T) {
-	f := newFixture(t, setup{tls: true, options: Options{BandHeader: "x-band"}})
+	f := newFixture(t, setup{tls: true, options: Options{Trust: Trust{BandHeader: "x-band"}}})
 	got := headers(t, f, 2, http.Header{
 		"X-Forwarded-For": {"1.1.1.1"}, "X-Forwarded-Host": {"evil"}, "X-Forwarded-Proto": {"gopher"}, "X-Forwarded-Port": {"1"},
 		"Forwarded": {"for=1.1.1.1"}, "X-Request-Id": {"chosen"}, "X-Band": {"-5"}, "Layover-Actor": {"b"}, "X-Kept": {"yes"},
@@ -144,7 +144,7 @@ func TestR55_ForwardedHeadersOfStrangersAreReplaced(t *testing.T) {
 
 func TestR55_ForwardedHeadersOfTrustedPeersAreKept(t *testing.T) {
 	f := newFixture(t, setup{})
-	f.proxy.SetTrust([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "x-band")
+	f.proxy.SetTrust(Trust{Peers: loopback, BandHeader: "x-band"})
 	got := headers(t, f, 1, http.Header{
 		"X-Forwarded-For": {"1.1.1.1", "2.2.2.2"}, "X-Forwarded-Host": {"outer"}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Port": {"1"},
 		"Forwarded": {"for=1.1.1.1"}, "X-Request-Id": {"chosen"}, "X-Band": {"7"}, "Layover-Actor": {"b"},
@@ -163,7 +163,7 @@ func TestR55_ForwardedHeadersOfTrustedPeersAreKept(t *testing.T) {
 }
 
 func TestABandOfATrustedPeerIsOneThatExists(t *testing.T) {
-	trust := newTrust([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "X-Band")
+	trust := newTrust(Trust{Peers: loopback, BandHeader: "X-Band"})
 	for value, want := range map[string]int{"7": 7, "0": 0, "99": 99, "-5": 0, "100": 99, "high": 3, "1.5": 3, "": 3, "99999999999999999999": 3} {
 		r := &http.Request{Header: http.Header{"X-Band": {value}}}
 		if got := trust.band(r, true, 3); got != want {
@@ -173,7 +173,7 @@ func TestABandOfATrustedPeerIsOneThatExists(t *testing.T) {
 }
 
 func TestR54_PrivateHeadersOfActorsAreStripped(t *testing.T) {
-	f := newFixture(t, setup{options: Options{BandHeader: "X-Band"}})
+	f := newFixture(t, setup{options: Options{Trust: Trust{BandHeader: "X-Band"}}})
 	f.actorH1("a", true, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Layover-Reason", "lot_full")
 		w.Header().Set("X-Band", "1")
@@ -480,3 +480,6 @@ func TestTheHandlerWorksWithoutAListener(t *testing.T) {
 		t.Errorf("answer = %d %q, want 200 hello", w.Code, w.Body)
 	}
 }
+
+// loopback are the peers of these tests.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}

@@ -26,23 +26,23 @@ const fallbackHeader = "Layover-Fallback"
 
 const requestIDHeader = "X-Request-Id"
 
-// trust says whose headers are believed. It is immutable.
-type trust struct {
-	peers      []netip.Prefix
-	bandHeader string // canonical; empty: none
-}
+// trust is a Trust with headers in canonical form. It is immutable.
+type trust struct{ Trust }
 
-func newTrust(peers []netip.Prefix, bandHeader string) *trust {
-	t := &trust{bandHeader: textproto.CanonicalMIMEHeaderKey(bandHeader)}
+func newTrust(t Trust) *trust {
+	peers := t.Peers
+	t.Peers = nil
 	for _, peer := range peers {
-		t.peers = append(t.peers, peer.Masked())
+		t.Peers = append(t.Peers, peer.Masked())
 	}
-	return t
+	t.BandHeader = textproto.CanonicalMIMEHeaderKey(t.BandHeader)
+	t.ActorHeader = textproto.CanonicalMIMEHeaderKey(t.ActorHeader)
+	return &trust{t}
 }
 
 // believes reports whether remote, a request's RemoteAddr, is a trusted peer.
 func (t *trust) believes(remote string) bool {
-	if len(t.peers) == 0 {
+	if len(t.Peers) == 0 {
 		return false
 	}
 	peer, err := netip.ParseAddrPort(remote)
@@ -50,7 +50,7 @@ func (t *trust) believes(remote string) bool {
 		return false
 	}
 	addr := peer.Addr().Unmap().WithZone("")
-	for _, p := range t.peers {
+	for _, p := range t.Peers {
 		if p.Contains(addr) {
 			return true
 		}
@@ -67,19 +67,27 @@ const (
 // band returns the band that a trusted peer chose for r, the nearest one if
 // there is none of that number, else the route's.
 func (t *trust) band(r *http.Request, trusted bool, ofRoute int) int {
-	if !trusted || t.bandHeader == "" {
+	if !trusted || t.BandHeader == "" {
 		return ofRoute
 	}
-	if band, err := strconv.Atoi(r.Header.Get(t.bandHeader)); err == nil {
+	if band, err := strconv.Atoi(r.Header.Get(t.BandHeader)); err == nil {
 		return min(max(band, firstBand), lastBand)
 	}
 	return ofRoute
 }
 
+// actor returns the actor that a trusted peer named, or "".
+func (t *trust) actor(r *http.Request, trusted bool) string {
+	if !trusted || t.ActorHeader == "" {
+		return ""
+	}
+	return r.Header.Get(t.ActorHeader)
+}
+
 // private reports whether a header must neither come in nor go out.
 func (t *trust) private(name string) bool {
 	name = dashed(name)
-	return strings.HasPrefix(name, privatePrefix) || t.bandHeader != "" && name == t.bandHeader
+	return strings.HasPrefix(name, privatePrefix) || name != "" && (name == t.BandHeader || name == t.ActorHeader)
 }
 
 // dashed is name as CGI, WSGI and their like read it: to them "_" is "-", so
@@ -255,6 +263,7 @@ func (x *exchange) modifyResponse(resp *http.Response) error {
 	if resp.StatusCode != http.StatusSwitchingProtocols && (resp.ContentLength < 0 || resp.Trailer != nil) {
 		resp.Body = &privateTrailer{resp.Body, resp, x.trust}
 	}
+	x.watchStream(resp)
 	if x.instead != "" {
 		resp.Header.Set(fallbackHeader, x.actor)
 	}

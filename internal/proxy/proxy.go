@@ -48,14 +48,27 @@ import (
 	"layover/internal/router"
 )
 
+// Trust says whose headers are believed.
+type Trust struct {
+	// Peers are those whose Forwarded, X-Forwarded-*, X-Request-Id and the two
+	// headers below are believed.
+	Peers []netip.Prefix
+	// BandHeader names the header in which a peer chooses a request's priority
+	// band, a whole number. It never reaches an actor. Empty: none.
+	BandHeader string
+	// ActorHeader names the header in which a peer names a request's actor. Then
+	// Direct is its route, whatever its host and path are. It never reaches an
+	// actor. Empty: none.
+	ActorHeader string
+	// Direct is the route of requests whose actor ActorHeader names. Its
+	// conditions do not count.
+	Direct router.Route
+}
+
 // Options are the settings that may be left out.
 type Options struct {
-	// Trusted are the peers whose Forwarded, X-Forwarded-*, X-Request-Id and
-	// band header are believed. Default: none.
-	Trusted []netip.Prefix
-	// BandHeader names the header in which a trusted peer chooses a request's
-	// priority band, a whole number. It never reaches an actor. Default: none.
-	BandHeader string
+	// Trust says whose headers are believed. Default: nobody's.
+	Trust Trust
 
 	// Log is told of faults. Default: slog.Default().
 	Log *slog.Logger
@@ -133,7 +146,7 @@ func New(r *router.Router, o Options) *Proxy {
 	p.clients.max = max(o.MaxConnections, 0)
 	p.actors.init(&net.Dialer{Timeout: o.DialTimeout})
 	p.watch.log = o.Log
-	p.SetTrust(o.Trusted, o.BandHeader)
+	p.SetTrust(o.Trust)
 
 	base, abort := context.WithCancelCause(context.Background())
 	p.base, p.abort = base, abort
@@ -160,11 +173,9 @@ func New(r *router.Router, o Options) *Proxy {
 	return p
 }
 
-// SetTrust puts other Options.Trusted and Options.BandHeader into force, for
-// requests that come from now on.
-func (p *Proxy) SetTrust(peers []netip.Prefix, bandHeader string) {
-	p.trust.Store(newTrust(peers, bandHeader))
-}
+// SetTrust puts another Options.Trust into force, for requests that come from
+// now on.
+func (p *Proxy) SetTrust(t Trust) { p.trust.Store(newTrust(t)) }
 
 // Serve answers what comes over l in the clear, until Shutdown; then it returns
 // http.ErrServerClosed. It may be called for any number of listeners. l is

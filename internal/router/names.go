@@ -31,6 +31,9 @@ type Route struct {
 	Band      int           // priority band of its requests
 	Budget    time.Duration // of a request that names no deadline
 	MaxBudget time.Duration // the most that a request's own deadline can have
+
+	Interim    time.Duration // between signs of life to a client that waits; 0: none
+	StreamIdle time.Duration // a response or tunnel on which nothing passes for so long is closed; 0: none is
 }
 
 // Names finds the route of a request. It is immutable; the zero value has no

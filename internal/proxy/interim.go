@@ -1,0 +1,44 @@
+package proxy
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// takesInterim reports whether the client can be sent 102 Processing: HTTP/1.0
+// has no such answers, and clients of gRPC and WebSocket are known to take any
+// answer before the one they wait for as that one.
+func (x *exchange) takesInterim() bool {
+	h := x.in.Header
+	_, upgrade := h["Upgrade"]
+	return x.in.ProtoAtLeast(1, 1) && !upgrade && !strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
+}
+
+// processing sends 102 Processing, every route.Interim until stop, so that what
+// is between the client and us sees that the connection lives.
+func (x *exchange) processing() (stop func()) {
+	var (
+		mu    sync.Mutex // held while writing: the answer waits for it
+		over  bool
+		timer *time.Timer
+	)
+	w, interval := x.w, x.route.Interim
+	mu.Lock()
+	defer mu.Unlock()
+	timer = time.AfterFunc(interval, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			w.WriteHeader(http.StatusProcessing)
+			timer.Reset(interval)
+		}
+	})
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		timer.Stop()
+	}
+}
