@@ -1,11 +1,8 @@
 package board_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -29,21 +26,12 @@ func fetch(t *testing.T, b *board.Board, s *fakeboards.Server) board.Fetch {
 		if err != nil || u.Scheme != "https" || !slices.ContainsFunc(b.Hosts, func(pattern string) bool { return within(pattern, u.Host) }) {
 			t.Fatalf("%s asks for %q, which is none of its hosts %v", b.Name, r.URL, b.Hosts)
 		}
-		method := r.Method
-		if method == "" {
-			method = http.MethodGet
-		}
-		request := httptest.NewRequestWithContext(ctx, method, r.URL, bytes.NewReader(r.Body))
-		for name, values := range r.Header {
-			request.Header[name] = values
-		}
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, request)
-		a := board.Answer{Status: w.Code, Header: w.Header(), Body: w.Body.Bytes(), At: now}
+		a, err := answerOf(ctx, s, r)
+		a.At = now
 		if trouble := board.Classify(a); trouble != nil {
 			return board.Answer{}, trouble
 		}
-		return a, nil
+		return a, err
 	}
 }
 

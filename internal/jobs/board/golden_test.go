@@ -26,6 +26,12 @@ var fixtures = map[string]struct{ company, local string }{
 	"smartrecruiters": {"Quayside1", "744000012345678"},
 	"recruitee":       {"quayside", "2600002"},
 	"personio":        {"quayside", "1830001"},
+	"workable":        {"quayside", "2A4C39EE51"},
+	"workday":         {"quayside.wd3.External", "job/Lisbon/Analyst_R-1001"},
+	"arbeitnow":       {"", "werkstudent-koeln-2"},
+	"himalayas":       {"", "blue-heron/product-designer"},
+	"remotive":        {"", "2000002"},
+	"hn":              {"", "4001"},
 }
 
 func TestFixturesAreReadAsTheyStand(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -151,12 +152,32 @@ type head struct {
 const hnLongest = 200 // bytes of a title; a head without bars is the beginning of a text
 
 var (
-	hnAddress = regexp.MustCompile(`\(?\b(?:https?://|www\.)\S+`)
+	hnAddress = regexp.MustCompile(`\b(?:https?://|www\.)[^\s()]+`)
 	hnKind    = regexp.MustCompile(`(?i)^(?:full[- ]?time|part[- ]?time|contract(?:or|ors)?|freelance|intern(?:s|ship|ships)?|temporary)(?:\W+(?:full[- ]?time|part[- ]?time|contract(?:or|ors)?|freelance|intern(?:s|ship|ships)?|and|or|only))*$`)
 	hnJoint   = regexp.MustCompile(`(?i)^(?:or|and)\s+|\s+(?:or|and)$`) // of a place and a way to work
 	hnVisa    = regexp.MustCompile(`(?i)\bvisa\b`)
-	hnRole    = regexp.MustCompile(`(?i)engineer|develop|programm|architect|scientist|designer|manager|\blead\b|analyst|\bdevops\b|\bsre\b|researcher|technician|administrator|\bcto\b|\bhead of\b|founding|roles?\b|positions?\b|specialist|consultant|director|writer|recruiter|support|full[- ]?stack|back[- ]?end|front[- ]?end|data`)
 )
+
+// hnRoles are beginnings of words that stand in roles and seldom in places;
+// hnWords are whole ones ("qa", and not Qatar).
+var (
+	hnRoles = []string{
+		"engineer", "develop", "programm", "architect", "scientist", "design", "manager", "analyst", "research", "technician",
+		"administrator", "founding", "role", "position", "specialist", "consultant", "director", "writer", "recruiter", "support",
+		"fullstack", "full-stack", "backend", "back-end", "frontend", "front-end",
+	}
+	hnWords = []string{"lead", "sre", "swe", "devops", "qa", "cto", "head", "data"}
+)
+
+// isRole reports whether a part of a head names work.
+func isRole(part string) bool {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(part), func(r rune) bool { return !unicode.IsLetter(r) && r != '-' }) {
+		if slices.Contains(hnWords, word) || slices.ContainsFunc(hnRoles, func(beginning string) bool { return strings.HasPrefix(word, beginning) }) {
+			return true
+		}
+	}
+	return false
+}
 
 func readHead(line string) head {
 	line = posting.Text(strings.ReplaceAll(line, "\n", " "))
@@ -164,18 +185,22 @@ func readHead(line string) head {
 	if len(parts) == 1 {
 		return head{title: clip(line, hnLongest)}
 	}
-	h := head{company: strings.Trim(hnAddress.ReplaceAllString(parts[0], ""), " ()[]-–—:,")}
+	h := head{company: strings.Trim(withoutAddress(parts[0]), " -–—:,")}
 	var left []string
 	for _, part := range parts[1:] {
-		part = strings.TrimSpace(hnAddress.ReplaceAllString(part, ""))
-		pay, paid := posting.SalaryText(part)
+		part = withoutAddress(part)
+		var pay posting.Pay
+		paid := false
+		if strings.ContainsAny(part, "0123456789") {
+			pay, paid = posting.SalaryText(part)
+		}
 		switch {
 		case !strings.ContainsFunc(part, unicode.IsLetter), hnVisa.MatchString(part):
 		case hnKind.MatchString(part):
 			if h.kind == "" {
 				h.kind, h.kindRaw = posting.TypeOf(part), part
 			}
-		case paid && !hnRole.MatchString(part):
+		case paid && !isRole(part):
 			h.pay = append(h.pay, pay)
 		default:
 			left = append(left, part)
@@ -188,16 +213,14 @@ func readHead(line string) head {
 	return h
 }
 
+func withoutAddress(part string) string {
+	return strings.TrimSpace(strings.ReplaceAll(hnAddress.ReplaceAllString(part, ""), "()", ""))
+}
+
 // roleAndPlaces reads the parts that are left: one is the role, the others are
 // places and ways to work.
 func (h *head) roleAndPlaces(left []string) {
-	role := -1
-	for i, part := range left {
-		if hnRole.MatchString(part) {
-			role = i
-			break
-		}
-	}
+	role := slices.IndexFunc(left, isRole)
 	for i, part := range left {
 		found, place := posting.Workplaces(part)
 		if role < 0 && len(found) == 0 {

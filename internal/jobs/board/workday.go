@@ -223,7 +223,7 @@ type workdayRow struct {
 var workdayCount = regexp.MustCompile(`^\d+ \pL+$`)
 
 func (row workdayRow) job(c Company, now time.Time) posting.Job {
-	local := strings.TrimPrefix(row.ExternalPath, "/")
+	local := workdayPlain(strings.TrimPrefix(row.ExternalPath, "/"))
 	tenant, _, _ := strings.Cut(c.Slug, ".")
 	job := posting.Job{
 		ID:      posting.ID("workday", c.Slug, local),
