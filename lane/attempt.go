@@ -156,8 +156,7 @@ type wire struct {
 	asked    atomic.Int32 // for a connection
 	got      atomic.Int32 // a connection
 	wrote    atomic.Int32 // the header of a request
-	sends    int32        // requests that the lane knows of: the first one, and one for each redirect
-	counted  int32        // what wrote was when the last repeat was counted
+	sends    int32        // requests that the lane knows of: the first one, and one for each redirect and each repeat
 	refused  bool         // that one was one too many
 	stranded error        // why a redirect was not followed
 }
@@ -170,8 +169,7 @@ func (w *wire) trace() *httptrace.ClientTrace {
 			w.got.Add(1)
 			// A connection may be got, and not used, more than once per request: only one that follows a written header is for a
 			// repeat.
-			if wrote := w.wrote.Load(); wrote >= w.sends && wrote > w.counted {
-				w.counted = wrote
+			if w.wrote.Load() >= w.sends {
 				w.sends++
 				w.refused = !w.again()
 			}

@@ -97,6 +97,42 @@ func TestL7_ACancelClosesTheConnectionWithin100Milliseconds(t *testing.T) {
 	}
 }
 
+func TestL7_ACancelResetsTheStreamAndLeavesItsConnectionToOthers(t *testing.T) {
+	waiting, reset := make(chan struct{}), make(chan time.Time, 1)
+	var conns atomic.Int32
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/stall" {
+			close(waiting)
+			<-r.Context().Done()
+			reset <- time.Now()
+		}
+		io.WriteString(w, r.Proto)
+	}))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	l := laneTo(t, server.URL, Options{Client: &http.Client{Transport: server.Client().Transport}})
+	ctx, cancel := budget.For(context.Background(), time.Minute)
+	done := make(chan error)
+	go func() { _, err := l.Do(ctx, Request{URL: server.URL + "/stall"}); done <- err }()
+	<-waiting
+	begin := time.Now()
+	cancel()
+	failure(t, <-done, Cancelled)
+	if took := (<-reset).Sub(begin); took > 100*time.Millisecond {
+		t.Errorf("the server saw the end after %v, want at most 100ms", took)
+	}
+	got, err := l.Do(operation(t, time.Minute), Request{URL: server.URL})
+	if err != nil || string(got.Body) != "HTTP/2.0" || conns.Load() != 1 {
+		t.Errorf("the next one: %+v, %v, over %d connections; want HTTP/2 over the same", got, err, conns.Load())
+	}
+}
+
 func TestL6_AnAnswerThatStallsEndsWithTheOperation(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := served(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
