@@ -47,6 +47,10 @@ type Board struct {
 	// a board is a Trouble with the Verdict EmptyOrUnknown.
 	Ambiguous bool
 
+	// ownErrors says that the board's own 404s are JSON: one that is a page means
+	// that something else answers at its address.
+	ownErrors bool
+
 	// Page reads the page that token names; the empty token is the first page.
 	// Errors of Page and Get are a *Trouble, or those of the Fetch.
 	Page func(ctx context.Context, fetch Fetch, in Listing, token string) (Page, error)

@@ -17,9 +17,8 @@ import (
 // The fakes count back from the real time; no test here waits.
 var now = time.Now().UTC().Truncate(time.Second)
 
-// fetch asks the fake boards in memory, as a Fetch has to: what is not 2xx is a
-// Trouble. It refuses addresses that b has no business with.
-func fetch(t *testing.T, b *board.Board, s *fakeboards.Server) board.Fetch {
+// fetchOf asks the fake boards, and refuses addresses that b has no business with.
+func fetchOf(t *testing.T, b *board.Board, s *fakeboards.Server) board.Fetch {
 	return func(ctx context.Context, r board.Request) (board.Answer, error) {
 		t.Helper()
 		u, err := url.Parse(r.URL)
@@ -124,7 +123,7 @@ func TestEveryBoardIsRead(t *testing.T) {
 			if len(w.Boards[b.Name]) == 0 {
 				t.Fatalf("no fake for %s", b.Name)
 			}
-			ask := fetch(t, b, fakeboards.New(w))
+			ask := fetchOf(t, b, fakeboards.New(w))
 			for _, s := range sources(t, b, w) {
 				jobs, pages := read(t, b, ask, s.in)
 				broken, received := 0, 0
@@ -268,7 +267,7 @@ func TestEveryBoard_J5_J40_AnIDOfAListLeadsToItsJobWithItsText(t *testing.T) {
 	w := fakeboards.Generate(fakeboards.Plan{Seed: 5, Now: now, Companies: 2, Jobs: 12, Odd: 1})
 	for _, b := range board.All {
 		t.Run(b.Name, func(t *testing.T) {
-			ask := fetch(t, b, fakeboards.New(w))
+			ask := fetchOf(t, b, fakeboards.New(w))
 			for _, s := range sources(t, b, w) {
 				jobs, _ := read(t, b, ask, s.in)
 				for _, listed := range jobs {
@@ -332,7 +331,7 @@ func TestEveryBoard_J22_J23_J28_UnknownCompaniesAreNotEmptyOnes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ask := fetch(t, b, fakeboards.New(w))
+			ask := fetchOf(t, b, fakeboards.New(w))
 			_, err = b.Page(t.Context(), ask, board.Listing{Company: company}, "")
 			var trouble *board.Trouble
 			if !errors.As(err, &trouble) || trouble.Verdict != want {
@@ -351,7 +350,7 @@ func TestEveryBoard_J24_J25_AMissingPostingIsNotVisible(t *testing.T) {
 		t.Run(b.Name, func(t *testing.T) {
 			s := sources(t, b, w)[0]
 			for _, local := range []string{"999", "job/Nowhere/Nothing_R-0", "../../x"} {
-				_, err := b.Get(t.Context(), fetch(t, b, fakeboards.New(w)), s.in.Company, local)
+				_, err := b.Get(t.Context(), fetchOf(t, b, fakeboards.New(w)), s.in.Company, local)
 				if got := verdict(err); got != board.NotVisible {
 					t.Errorf("Get(%q): %v, want %s", local, err, board.NotVisible)
 				}
@@ -366,7 +365,7 @@ func TestEveryBoard_J26_J27_TroubleIsNeverAnEmptyPage(t *testing.T) {
 		t.Run(b.Name, func(t *testing.T) {
 			s := sources(t, b, w)[0]
 			server := fakeboards.New(w)
-			ask := fetch(t, b, server)
+			ask := fetchOf(t, b, server)
 			first, err := b.Page(t.Context(), ask, s.in, "")
 			if err != nil {
 				t.Fatal(err)
@@ -398,7 +397,7 @@ func TestEveryBoard_J26_J27_TroubleIsNeverAnEmptyPage(t *testing.T) {
 						t.Errorf("%+v on page %q: %d jobs, %v, want %s", c.rule, token, len(p.Jobs), err, c.want)
 						continue
 					}
-					if c.want == board.RateLimited && !trouble.RetryAt.Equal(now.Add(2*time.Minute)) {
+					if c.want == board.RateLimited && !trouble.RetryAt.Equal(trouble.Answer.At.Add(2*time.Minute)) {
 						t.Errorf("%+v: retry at %v, want two minutes from now", c.rule, trouble.RetryAt)
 					}
 					if trouble.Page == "" {

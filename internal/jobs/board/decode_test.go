@@ -197,6 +197,35 @@ func TestBoards_J47_WithoutCompaniesA404MeansThatTheEndpointIsGone(t *testing.T)
 	}
 }
 
+func TestBoards_J47_A404ThatIsNotTheBoardsOwnIsNoVerdictOnACompany(t *testing.T) {
+	for _, b := range All {
+		for _, c := range []struct {
+			body string
+			want Verdict
+		}{{`{"error":"not found"}`, UnknownBoard}, {"<html><h1>404 Not Found</h1></html>", Gone}} {
+			ask := func(context.Context, Request) (Answer, error) {
+				return Answer{}, Classify(Answer{Status: 404, Body: []byte(c.body)})
+			}
+			if !b.ownErrors {
+				continue
+			}
+			var list, one *Trouble
+			_, err := b.Page(t.Context(), ask, Listing{}, "")
+			if !errors.As(err, &list) || list.Verdict != c.want {
+				t.Errorf("%s: the list with %s is %v, want %s", b.Name, c.body, err, c.want)
+			}
+			want := c.want
+			if want == UnknownBoard {
+				want = NotVisible
+			}
+			_, err = b.Get(t.Context(), ask, Company{}, "1")
+			if !errors.As(err, &one) || one.Verdict != want {
+				t.Errorf("%s: a posting with %s is %v, want %s", b.Name, c.body, err, want)
+			}
+		}
+	}
+}
+
 func TestPlacesAndWaysAreTakenApart(t *testing.T) {
 	how, at := places("Remote, Germany; Berlin | berlin; ")
 	if !slices.Equal(how, []posting.Workplace{posting.Remote}) || !slices.Equal(at, []string{"Germany", "Berlin"}) {

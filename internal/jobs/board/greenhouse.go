@@ -20,15 +20,16 @@ var greenhouse = Board{
 		name, _, err := slug("Greenhouse", company, plainSlug, "boards.greenhouse.io", "job-boards.greenhouse.io", "job-boards.eu.greenhouse.io", "boards.eu.greenhouse.io")
 		return Company{Slug: name, Host: greenhouseHost}, err
 	},
-	Where:  "it is the part after job-boards.greenhouse.io/ or boards.greenhouse.io/ in the address of the company's job pages",
-	Home:   greenhousePages,
-	Hosts:  []string{greenhouseHost},
-	Every:  250 * time.Millisecond,
-	AtOnce: 2,
-	Fresh:  10 * time.Minute,
-	Terms:  "a public API without a stated limit",
-	Whole:  true,
-	Text:   true,
+	Where:     "it is the part after job-boards.greenhouse.io/ or boards.greenhouse.io/ in the address of the company's job pages",
+	Home:      greenhousePages,
+	Hosts:     []string{greenhouseHost},
+	Every:     250 * time.Millisecond,
+	AtOnce:    2,
+	Fresh:     10 * time.Minute,
+	Terms:     "a public API without a stated limit",
+	Whole:     true,
+	Text:      true,
+	ownErrors: true,
 	Page: func(ctx context.Context, fetch Fetch, in Listing, _ string) (Page, error) {
 		var list struct {
 			Jobs []json.RawMessage

@@ -34,14 +34,15 @@ var lever = Board{
 		}
 		return Company{Slug: name, Host: "api.lever.co", Path: name}, nil
 	},
-	Where:  "it is the part after jobs.lever.co/ in the address of the company's job pages, with eu: before it if that is jobs.eu.lever.co",
-	Home:   leverPages,
-	Hosts:  []string{"api.lever.co", "api.eu.lever.co"},
-	Every:  time.Second,
-	AtOnce: 1,
-	Fresh:  10 * time.Minute,
-	Terms:  "a public API; robots.txt asks for a second between two requests",
-	Text:   true,
+	Where:     "it is the part after jobs.lever.co/ in the address of the company's job pages, with eu: before it if that is jobs.eu.lever.co",
+	Home:      leverPages,
+	Hosts:     []string{"api.lever.co", "api.eu.lever.co"},
+	Every:     time.Second,
+	AtOnce:    1,
+	Fresh:     10 * time.Minute,
+	Terms:     "a public API; robots.txt asks for a second between two requests",
+	Text:      true,
+	ownErrors: true,
 	Page: func(ctx context.Context, fetch Fetch, in Listing, token string) (Page, error) {
 		skip, err := offset(token)
 		if err != nil {

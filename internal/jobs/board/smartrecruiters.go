@@ -33,6 +33,7 @@ var smartrecruiters = Board{
 	Fresh:     10 * time.Minute,
 	Terms:     "a public API: at most 10 requests a second and 8 at once; half of that is used. robots.txt keeps crawlers of everything out; this reads single companies that a person names",
 	Ambiguous: true,
+	ownErrors: true,
 	Page: func(ctx context.Context, fetch Fetch, in Listing, token string) (Page, error) {
 		skip, err := offset(token)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -77,35 +78,43 @@ func described(html string) string {
 // listing completes the trouble that a listing ran into.
 func (b *Board) listing(err error, c Company) error {
 	return b.complete(err, c, func(t *Trouble) {
-		switch {
-		case t.Verdict != UnknownBoard:
-		case b.Parse == nil: // there is no name that could be wrong
-			t.Verdict = Gone
-			t.Detail = fmt.Sprintf("%s no longer answers at this address", b.Title)
-		default:
-			t.Detail = fmt.Sprintf("%s has no company %q, or the company switched its listing off: %s", b.Title, c.Slug, b.Where)
+		if b.Parse == nil { // there is no name that could be wrong
+			b.retired(t)
+			return
 		}
+		t.Detail = fmt.Sprintf("%s has no company %q, or the company switched its listing off: %s", b.Title, c.Slug, b.Where)
 	})
 }
 
 // posting completes the trouble that a request for one job ran into.
 func (b *Board) posting(err error, c Company, local string) error {
 	return b.complete(err, c, func(t *Trouble) {
-		if t.Verdict == UnknownBoard {
-			t.Verdict = NotVisible
-			t.Detail = fmt.Sprintf("%s does not show the posting %q; that does not prove that it is closed: hidden ones are answered the same way",
-				b.Title, short(local))
-		}
+		t.Verdict = NotVisible
+		t.Detail = fmt.Sprintf("%s does not show the posting %q; that does not prove that it is closed: hidden ones are answered the same way",
+			b.Title, short(local))
 	})
 }
 
-func (b *Board) complete(err error, c Company, change func(*Trouble)) error {
+func (b *Board) retired(t *Trouble) {
+	t.Verdict = Gone
+	t.Detail = fmt.Sprintf("%s no longer answers at this address", b.Title)
+}
+
+// complete gives a trouble what an adapter leaves out; unknown says what it
+// means that nothing is there.
+func (b *Board) complete(err error, c Company, unknown func(*Trouble)) error {
 	var seen *Trouble
 	if !errors.As(err, &seen) {
 		return err
 	}
 	t := *seen // answers may be shared with others
-	change(&t)
+	switch {
+	case t.Verdict != UnknownBoard:
+	case b.ownErrors && t.Answer.Status == http.StatusNotFound && isHTML(t.Answer.Body):
+		b.retired(&t)
+	default:
+		unknown(&t)
+	}
 	if t.Page == "" && b.Home != nil {
 		t.Page = b.Home(c)
 	}

@@ -1,6 +1,7 @@
 package posting
 
 import (
+	"math/bits"
 	"regexp"
 	"strconv"
 	"strings"
@@ -93,7 +94,7 @@ var (
 // "k" or a period, and keeps the words. If they say no amount, ok is false.
 func SalaryText(s string) (pay Pay, ok bool) {
 	text := Text(s)
-	if text == "" || len(text) > 300 {
+	if text == "" || len(text) > 300 || !strings.ContainsAny(text, "0123456789") {
 		return Pay{}, false
 	}
 	pay = Pay{Kind: "salary", Currency: Currency(text), Period: Period(text), Source: "text", Text: text}
@@ -179,29 +180,36 @@ var iso4217 = func() map[string]bool {
 	return codes
 }()
 
-var periods = []struct {
-	period string
-	words  *regexp.Regexp
-}{
-	{"hour", pattern(`hour(?:s|ly)?|hr|ph|stunde|stündlich|heure|hora|ora|uur|h`, `/h\b|時給`)},
-	{"day", pattern(`day|daily|days|pd|bd|tag|täglich|jour|día|dia|giorno|dag|dzień`, `日給`)},
-	{"week", pattern(`week(?:s|ly)?|woche|semaine|semana|settimana|wk`, `週給`)},
-	{"month", pattern(`month(?:s|ly)?|mo|pm|monat(?:lich)?|mois|mensuel|mes|mensual|mês|mensal|mese|maand|miesi[ąę]c(?:znie)?|mies|mth`, `月給|月薪`)},
-	{"year", pattern(`year(?:s|ly)?|annual(?:ly)?|annum|yr|pa|p\.a\.?|jahr|jährlich|par an|année|annuel|año|anual|ano|anno|jaar|rok|rocznie|lpa`, `/an\b|年収|年薪`)},
-}
+var periods = []string{"hour", "day", "week", "month", "year"}
+
+var periodWords = newLexicon(
+	`hour, hours, hourly, hr, ph, stunde, stündlich, heure, hora, ora, uur, per h`,
+	`day, days, daily, pd, tag, täglich, jour, día, dia, giorno, dag, dzień`,
+	`week, weeks, weekly, wk, woche, semaine, semana, settimana`,
+	`month, months, monthly, mo, pm, mth, monat, monatlich, mois, mensuel, mes, mensual, mês, mensal, mese, maand, miesiąc, miesięcznie, mies`,
+	`year, years, yearly, annual, annually, annum, yr, pa, p a, jahr, jährlich, année, annuel, año, anual, ano, anno, jaar, rok, rocznie, lpa,
+		par an, per an`,
+)
+
+// Chinese and Japanese do not part words.
+var periodSigns = map[string]string{"時給": "hour", "/時": "hour", "日給": "day", "週給": "week", "月給": "month", "月薪": "month", "年収": "year", "年薪": "year"}
 
 // Period finds the period that s is or names: "hour", "day", "week", "month",
 // "year", or "" if it names none, or several.
 func Period(s string) string {
-	s = strings.ReplaceAll(strings.ToLower(s), "_", " ")
-	found := ""
-	for _, p := range periods {
-		if p.words.MatchString(s) {
-			if found != "" {
-				return ""
-			}
-			found = p.period
-		}
+	if len(s) > 300 {
+		return ""
 	}
-	return found
+	found := periodWords.groups(strings.ReplaceAll(s, "/", " per "))
+	switch bits.OnesCount(found) {
+	case 0:
+		for sign, period := range periodSigns {
+			if strings.Contains(s, sign) {
+				return period
+			}
+		}
+	case 1:
+		return periods[bits.TrailingZeros(found)]
+	}
+	return ""
 }

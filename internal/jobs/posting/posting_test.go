@@ -262,6 +262,15 @@ func TestWorkplaces_J38_J39_APlaceAndAWayToWorkAreTakenApart(t *testing.T) {
 		{"OnSite", []Workplace{OnSite}, ""},
 		{"on_site", []Workplace{OnSite}, ""},
 		{"unspecified", nil, "unspecified"},
+		{"Télétravail", []Workplace{Remote}, ""},
+		{"praca zdalna, Kraków", []Workplace{Remote}, "praca , Kraków"},
+		{"リモート", []Workplace{Remote}, ""},
+		{"Anywhere", []Workplace{Remote}, ""},
+		{"WFH", []Workplace{Remote}, ""},
+		{"München, vor Ort", []Workplace{OnSite}, "München"},
+		{"Partially remote", []Workplace{Hybrid}, ""},
+		{"Modelo híbrido - Lisboa", []Workplace{Hybrid}, "Modelo - Lisboa"},
+		{"In person", []Workplace{OnSite}, ""},
 		{"Remoteville", nil, "Remoteville"},
 		{"Lisbon", nil, "Lisbon"},
 		{"", nil, ""},
@@ -385,11 +394,14 @@ func FuzzMarkdown(f *testing.F) {
 }
 
 func FuzzText(f *testing.F) {
-	for _, seed := range []string{"R&amp;D", "Łódź", "C++", "a.\u0301", "ﬁ", "İ", "https://a.example/%2f?b=1&a=%zz;", "Posted 3 Days Ago", "€90K – €120K", "ǰ", "ΐ"} {
+	for _, seed := range []string{"R&amp;D", "Łódź", "C++", "a.\u0301", "ﬁ", "İ", "https://a.example/%2f?b=1&a=%zz;", "Posted 3 Days Ago", "€90K – €120K", "ǰ", "ΐ", "Ünïcode ß – “x” 語", "a…b", "ǅ ŉ ſ", "한국어 カナ"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		key := Key(s)
+		if slow := anyKey(s); slow != key {
+			t.Errorf("Key(%q) = %q, and without the short way %q", s, key, slow)
+		}
 		if again := Key(key); again != key || !utf8.ValidString(key) {
 			t.Errorf("Key(%q) = %q, and its key %q", s, key, again)
 		}

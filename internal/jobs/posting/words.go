@@ -13,6 +13,10 @@ import (
 // empty rest means that the place was nothing but a way to work.
 func Workplaces(s string) (found []Workplace, rest string) {
 	rest = Text(s)
+	lower := strings.ToLower(rest)
+	if !slices.ContainsFunc(stems, func(stem string) bool { return strings.Contains(lower, stem) }) {
+		return nil, rest // most places are just places
+	}
 	for _, w := range workplaces {
 		if !w.words.MatchString(rest) {
 			continue
@@ -26,7 +30,7 @@ func Workplaces(s string) (found []Workplace, rest string) {
 		return nil, rest
 	}
 	rest = empty.ReplaceAllString(rest, "")
-	return found, strings.Trim(rest, " -–—,;:/|·•&()[]")
+	return found, strings.Trim(strings.Join(strings.Fields(rest), " "), " -–—,;:/|·•&()[]")
 }
 
 var (
@@ -34,10 +38,14 @@ var (
 		is    Workplace
 		words *regexp.Regexp
 	}{
-		{Hybrid, wordsIn(`hybrid(?:e|o|a)?|híbrid[oa]|ibrid[oa]|hybrydow[oay]|flexible|partially remote|partly remote`)},
+		{Hybrid, wordsIn(`hybrid(?:e|o|a)?|híbrid[oa]|ibrid[oa]|hybrydow[oay]|partially remote|partly remote`)},
 		{Remote, wordsIn(`(?:fully |100 ?% ?)?remote(?:ly)?(?: (?:only|first|ok|friendly))?|(?:fully )?distributed|home[- ]?office|work from home|wfh|telecommut(?:e|ing)|télétravail|teletrabajo|remot[oa]|zdaln[aeiy]e?|distans|リモート|远程|원격|anywhere`)},
 		{OnSite, wordsIn(`on[-_ ]?site|in[-_ ]?office|in[-_ ]?person|vor ort|présentiel|presencial|stacjonarn[aey]|op kantoor|på plats`)},
 	}
+	// Each way to work has one of these in it.
+	stems = []string{"remot", "hybrid", "hybryd", "híbrid", "ibrid", "partly", "distribut", "home", "wfh", "telecommut",
+		"télétravail", "teletrabajo", "zdaln", "distans", "リモート", "远程", "원격", "anywhere", "site", "office", "person", "vor ort",
+		"présentiel", "presencial", "stacjonarn", "op kantoor", "på plats"}
 	empty = regexp.MustCompile(`\(\s*\)|\[\s*\]`)
 )
 
@@ -48,71 +56,51 @@ func wordsIn(words string) *regexp.Regexp {
 
 // TypeOf reads a board's word for the kind of employment. Empty for no word.
 func TypeOf(word string) Type {
-	word = spaced(word)
-	if word == "" {
+	if word = strings.TrimSpace(word); word == "" || len(word) > 200 {
 		return ""
 	}
-	for _, t := range types {
-		if t.words.MatchString(word) {
-			return t.is
-		}
+	if i := typeWords.first(word); i >= 0 {
+		return []Type{Internship, PartTime, Temporary, Contract, FullTime}[i]
 	}
 	return Other
 }
 
-var types = []struct {
-	is    Type
-	words *regexp.Regexp
-}{
-	{Internship, wordsIn(`intern(?:ship)?s?|trainee(?:ship)?|apprentice(?:ship)?|praktik(?:um|ant(?:in)?)|stage|stagiaire|prácticas|becari[oa]|estágio|tirocinio|alternance|ausbildung|staż`)},
-	{PartTime, wordsIn(`part ?time|parttime|teilzeit|temps partiel|tiempo parcial|meio período|tempo parcial|part|deltid|working student|werkstudent(?:in)?|mini ?job`)},
-	{Temporary, wordsIn(`temp(?:orary)?|seasonal|aushilfe|intérim|temporal|temporári[oa]|vikariat|casual|per diem`)},
-	{Contract, wordsIn(`contract(?:or|ing)?|freelance[r]?|freiberuflich|b2b|autónomo|prestador|consultant`)},
-	{FullTime, wordsIn(`full ?time|fulltime|vollzeit|temps plein|tiempo completo|jornada completa|tempo inteiro|tempo integral|tempo pieno|voltijd|heltid|pełny etat|full|cdi`)},
-}
+// In this order: an intern's contract may be full-time as well.
+var typeWords = newLexicon(
+	`intern, interns, internship, internships, trainee, traineeship, apprentice, apprenticeship, praktikum, praktikant, praktikantin,
+		stage, stagiaire, prácticas, becario, becaria, estágio, tirocinio, alternance, ausbildung, staż`,
+	`part time, parttime, part, teilzeit, temps partiel, tiempo parcial, tempo parcial, meio período, deltid, deeltijd, working student,
+		werkstudent, werkstudentin, minijob, mini job`,
+	`temp, temporary, seasonal, aushilfe, intérim, temporal, temporário, temporária, vikariat, casual, per diem`,
+	`contract, contractor, contracting, freelance, freelancer, freiberuflich, b2b, autónomo, prestador, consultant`,
+	`full time, fulltime, full, vollzeit, temps plein, tiempo completo, jornada completa, tempo inteiro, tempo integral, tempo pieno,
+		voltijd, heltid, pełny etat, cdi`,
+)
 
 // LevelOf reads a board's word for the experience that a posting asks for.
 // Empty for no word, and for one that says none of the levels.
 func LevelOf(word string) Seniority {
-	word = spaced(word)
-	for _, l := range levels {
-		if l.words.MatchString(word) {
-			return l.is
-		}
+	if len(word) > 200 {
+		return ""
 	}
-	return ""
+	i := levelWords.first(word)
+	if i < 0 {
+		return ""
+	}
+	return []Seniority{Executive, Lead, Mid, Senior, Mid, Junior, Intern}[i]
 }
 
-var levels = []struct {
-	is    Seniority
-	words *regexp.Regexp
-}{
-	{Executive, wordsIn(`executive|director|vp|vice president|c level|chief|head of|cto|ceo|cfo`)},
-	{Lead, wordsIn(`lead|principal|staff|manager|team ?lead|head`)},
-	{Mid, wordsIn(`mid senior(?: level)?`)}, // a step below "senior" where it is used
-	{Senior, wordsIn(`senior|sr|experienced|advanced|expert`)},
-	{Mid, wordsIn(`mid(?:dle)?(?: ?level)?|midlevel|intermediate|associate|medior|professional`)},
-	{Junior, wordsIn(`junior|jr|entry(?: level)?|graduate|beginner|not applicable entry`)},
-	{Intern, wordsIn(`intern(?:ship)?|trainee|student|apprentice|working student`)},
-}
-
-// spaced takes apart what programs write together: "FullTime", "full_time",
-// "fulltime_fixed_term".
-func spaced(word string) string {
-	var b strings.Builder
-	lower := false
-	for _, r := range Text(word) {
-		switch {
-		case r == '_' || r == '-' || r == '.' || r == '/':
-			r = ' '
-		case lower && r >= 'A' && r <= 'Z':
-			b.WriteByte(' ')
-		}
-		lower = r >= 'a' && r <= 'z'
-		b.WriteRune(r)
-	}
-	return strings.ToLower(b.String())
-}
+// The highest level that a word names, but for "mid-senior", which is one word
+// for a step below "senior".
+var levelWords = newLexicon(
+	`executive, director, vp, vice president, c level, chief, head of, cto, ceo, cfo`,
+	`lead, principal, staff, manager, teamlead, head`,
+	`mid senior`,
+	`senior, sr, experienced, advanced, expert`,
+	`mid, middle, midlevel, intermediate, associate, medior, professional`,
+	`junior, jr, entry, graduate, beginner`,
+	`intern, internship, trainee, student, apprentice`,
+)
 
 // LanguageTag is the BCP 47 tag that a board's code for a language stands for,
 // or "" if it stands for none.
