@@ -230,24 +230,23 @@ func (r *reader) scalar(n *yaml.Node, name string) (text string, ok bool) {
 	return "", false
 }
 
+// given returns the text of a field that is set to one value, and where it is.
+func (r *reader) given(f fields, name string) (n *yaml.Node, text string, ok bool) {
+	if n = f.values[name]; n != nil {
+		text, ok = r.scalar(n, name)
+	}
+	return n, text, ok
+}
+
 func (r *reader) text(f fields, name, otherwise string) string {
-	n := f.values[name]
-	if n == nil {
-		return otherwise
+	if _, text, ok := r.given(f, name); ok {
+		return text
 	}
-	text, ok := r.scalar(n, name)
-	if !ok {
-		return otherwise
-	}
-	return text
+	return otherwise
 }
 
 func (r *reader) duration(f fields, name string, otherwise time.Duration) time.Duration {
-	n := f.values[name]
-	if n == nil {
-		return otherwise
-	}
-	text, ok := r.scalar(n, name)
+	n, text, ok := r.given(f, name)
 	if !ok {
 		return otherwise
 	}
@@ -266,11 +265,7 @@ func (r *reader) duration(f fields, name string, otherwise time.Duration) time.D
 }
 
 func (r *reader) integer(f fields, name string, lowest, highest, otherwise int) int {
-	n := f.values[name]
-	if n == nil {
-		return otherwise
-	}
-	text, ok := r.scalar(n, name)
+	n, text, ok := r.given(f, name)
 	if !ok {
 		return otherwise
 	}
@@ -283,11 +278,7 @@ func (r *reader) integer(f fields, name string, lowest, highest, otherwise int) 
 }
 
 func (r *reader) boolean(f fields, name string) bool {
-	n := f.values[name]
-	if n == nil {
-		return false
-	}
-	text, ok := r.scalar(n, name)
+	n, text, ok := r.given(f, name)
 	if ok && text != "true" && text != "false" {
 		r.add(n.Line, "%s %q is neither true nor false; write one of them", name, text)
 	}
