@@ -302,7 +302,7 @@ func ways(lists ...[]posting.Workplace) (all []posting.Workplace) {
 
 // section is a part of a description under its heading; nothing without content.
 func section(heading, content string) string {
-	if posting.Plain(content) == "" {
+	if posting.Blank(content) {
 		return ""
 	}
 	if heading = posting.Text(heading); heading == "" {

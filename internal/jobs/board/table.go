@@ -69,7 +69,7 @@ func rows(boards ...Board) []*Board {
 
 // described is a description, or nothing if it is but empty elements.
 func described(html string) string {
-	if posting.Plain(html[:min(len(html), 512)]) == "" && posting.Plain(html) == "" {
+	if posting.Blank(html) {
 		return ""
 	}
 	return html

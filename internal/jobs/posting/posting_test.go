@@ -20,6 +20,10 @@ func TestText_J36_J37_OneDecoderForEntities(t *testing.T) {
 		"می\u200cخواهم":                        "می\u200cخواهم",
 		"  ":                                   "",
 		"R&D":                                  "R&D",
+		"as it is":                             "as it is",
+		"two  blanks":                          "two blanks",
+		"blank at the end ":                    "blank at the end",
+		"\x7f":                                 "",
 	} {
 		if got := Text(in); got != want {
 			t.Errorf("Text(%q) = %q, want %q", in, got, want)
@@ -43,6 +47,15 @@ func TestPlain(t *testing.T) {
 	} {
 		if got := Plain(in); got != want {
 			t.Errorf("Plain(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestBlank(t *testing.T) {
+	for in, want := range map[string]bool{"": true, " \n": true, "<p>&nbsp;</p>": true, "<div>\u00a0<br/></div>": true, "<img alt='x'>": true,
+		"<p>&mdash;</p>": false, "<p>a</p>": false, "語": false, "<p>&amp;</p>": false, "a < b": false, "&": false, "é": false} {
+		if got := Blank(in); got != want {
+			t.Errorf("Blank(%q) = %v, want %v", in, got, want)
 		}
 	}
 }
@@ -386,6 +399,9 @@ func FuzzMarkdown(f *testing.F) {
 			if !utf8.ValidString(got) {
 				t.Errorf("%s(%q) is not UTF-8: %q", what, source, got)
 			}
+		}
+		if Blank(source) && Plain(source) != "" {
+			t.Errorf("Blank(%q), and it says %q", source, Plain(source))
 		}
 		if text := Plain(source); Text(text) == "" && text != "" {
 			t.Errorf("Plain(%q) = %q: blank lines", source, text)

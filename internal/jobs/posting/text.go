@@ -12,7 +12,23 @@ import (
 // entities decoded once, blanks of any kind collapsed, what cannot be seen left
 // out. It takes no tags out: see Plain for fields that have them.
 func Text(s string) string {
+	if clean(s) {
+		return s
+	}
 	return strings.Join(strings.Fields(visible(html.UnescapeString(s))), " ")
+}
+
+// clean reports whether s is plain ASCII that Text would leave as it is.
+func clean(s string) bool {
+	before := byte(' ')
+	for i := range len(s) {
+		c := s[i]
+		if c < ' ' || c > '~' || c == '&' || c == ' ' && before == ' ' {
+			return false
+		}
+		before = c
+	}
+	return s == "" || before != ' '
 }
 
 // Unescape takes one layer of entities off a field that carries HTML as text
@@ -62,6 +78,28 @@ func Plain(source string) string {
 			}
 		}
 	}
+}
+
+// Blank reports whether HTML has no text, without reading more of it than it
+// takes to see some.
+func Blank(source string) bool {
+	tag := false
+	for i := 0; i < len(source); i++ {
+		switch c := source[i]; {
+		case c == '<':
+			tag = true
+		case c == '>':
+			tag = false
+		case tag, c <= ' ', c == 0xc2, c == 0xa0: // 0xc2 0xa0 is a blank as well
+		case c == '&':
+			if end := strings.IndexByte(source[i:min(len(source), i+12)], ';'); end > 0 {
+				i += end
+			}
+		default:
+			return false
+		}
+	}
+	return Plain(source) == ""
 }
 
 // unseen elements have no text for people; all of them have an end tag.
