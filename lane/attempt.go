@@ -158,6 +158,7 @@ type wire struct {
 	wrote    atomic.Int32 // the header of a request
 	sends    int32        // requests that the lane knows of: the first one, and one for each redirect and each repeat
 	refused  bool         // that one was one too many
+	moved    bool         // a redirect was followed, which is an answer of the host
 	stranded error        // why a redirect was not followed
 }
 
@@ -191,6 +192,9 @@ func hangUp(conn net.Conn) {
 
 // unsent reports whether the host can have seen nothing of the attempt that failed with err.
 func (w *wire) unsent(err error) bool {
+	if w.moved {
+		return false
+	}
 	var dial *net.OpError
 	if w.asked.Load() == 0 {
 		return errors.As(err, &dial) && dial.Op == "dial"
@@ -253,6 +257,7 @@ func (l *Lane) follow(w *wire, next *http.Request, via []*http.Request) error {
 			}
 		}
 	}
+	w.moved = true
 	w.sends++
 	l.pace.ReserveN(time.Now(), 1)
 	return nil

@@ -38,7 +38,8 @@
 //
 // Repeats are limited three times: per request (Options.Attempts), per operation (Allow), and for all operations of the lane
 // together (Options.Retries), so that a sick host is not hammered. What net/http sends again by itself, on a connection that had
-// gone stale, counts like any other repeat, and its pace is paid afterwards.
+// gone stale or for a stream that was refused, counts like any other repeat, and its pace is paid afterwards. (When HTTP/2 streams
+// are refused several times, it waits a second or two in between, on the pass of the attempt.)
 //
 // # When the host says when
 //

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"layover/budget"
 )
 
 // What Do and Pages refuse or stop at, and a caller may want to tell apart. They come wrapped: ask with errors.Is.
@@ -144,10 +146,15 @@ func (l *Lane) gaveUp(ctx context.Context, c *call, err error) error {
 		e.RetryAt = c.hintAt
 	}
 	limited := c.fresh && c.answer.Status == http.StatusTooManyRequests
+	var spent *budget.Exhausted
+	if errors.As(err, &spent) && !e.RetryAt.IsZero() {
+		_, _, refused := spent.Refused() // else it ended in something else than a wait for the host's pleasure
+		limited = limited || refused
+	}
 	switch {
 	case ctx.Err() == context.Canceled:
 		e.Stop = Cancelled
-	case limited, errors.Is(err, context.DeadlineExceeded) && !e.RetryAt.IsZero():
+	case limited:
 		e.Stop = RateLimited
 	case errors.Is(err, context.DeadlineExceeded):
 		e.Stop = Deadline

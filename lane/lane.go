@@ -216,7 +216,6 @@ func (l *Lane) Do(ctx context.Context, r Request) (*Response, error) {
 type call struct {
 	request       Request
 	method, where string // where is the URL without what may be secret
-	url           *url.URL
 	claim         turnstile.Claim
 	allowance     *allowance
 	own           *backoff.ExponentialBackOff
@@ -228,7 +227,7 @@ type call struct {
 	unsent bool      // the host can have seen nothing of the last attempt
 	hintAt time.Time // when the host wants to be asked again, said with answer; zero: it did not say
 
-	// Guarded by Lane.mu: what the transport sends again is counted from its goroutines.
+	// Guarded by Lane.mu, because what the transport sends again is counted where it runs.
 	attempts int
 	started  time.Time // of the last attempt
 	paid     bool      // an attempt is permitted that has not begun
@@ -244,7 +243,7 @@ func (l *Lane) newCall(ctx context.Context, r Request) (*call, error) {
 	if err != nil {
 		return c, fmt.Errorf("%w: the URL cannot be read", ErrHost) // its text may be secret, so the reason is too
 	}
-	c.url, c.where = u, u.Scheme+"://"+u.Host+u.EscapedPath()
+	c.where = u.Scheme + "://" + u.Host + u.EscapedPath()
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return c, fmt.Errorf("%w: the scheme is %q, not http or https", ErrHost, u.Scheme)
 	}

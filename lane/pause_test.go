@@ -255,6 +255,28 @@ func TestL4_ALanePausesItselfAfterA429ThatDoesNotSayWhen(t *testing.T) {
 	})
 }
 
+func TestAnAttemptThatIsCutOffInAPauseHasEndedInItself(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		client, _ := scripted(func(n int, r *http.Request) (*http.Response, error) {
+			if n == 1 {
+				return answer(r, 429, "", "Retry-After", "60"), nil
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		l := newLane(t, Options{Client: client})
+		ctx := operation(t, 10*time.Second)
+		done := make(chan error)
+		go func() { _, err := get(ctx, l); done <- err }()
+		synctest.Wait()
+		begin := time.Now()
+		get(operation(t, time.Second), l)
+		if e := failure(t, <-done, Deadline); e.RetryAt.Sub(begin) != time.Minute {
+			t.Errorf("it is to come back after %v, want 1m", e.RetryAt.Sub(begin))
+		}
+	})
+}
+
 func TestL4_TheStateOutlivesTheLane(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		client, _ := scripted(func(n int, r *http.Request) (*http.Response, error) {

@@ -359,6 +359,11 @@ func TestL5_OnlyARefusedStreamIsKnownToBeUnsent(t *testing.T) {
 			t.Errorf("unsent(%v) = %v, want %v", code, got, want)
 		}
 	}
+	w.moved = true
+	if w.unsent(streamError{Code: refusedStream}) {
+		t.Error("what a redirect has answered is taken for unsent")
+	}
+	w.moved = false
 	if w.unsent(errDial) {
 		t.Error("a dial that failed after a connection is taken for the first one") // a redirect's
 	}
