@@ -313,7 +313,7 @@ func (l *Lane) queue(ctx context.Context, c *call) (turnstile.Pass, error) {
 	if ok {
 		return pass, nil
 	}
-	if err := l.fits(ctx, 0); err != nil {
+	if err := l.fits(ctx, 0); err != nil { // says more than the turnstile does
 		return pass, err
 	}
 	return pass, turnstile.ErrDoomed
@@ -353,10 +353,7 @@ func (l *Lane) backOff(ctx context.Context, c *call) error {
 	if c.hintAt.IsZero() || !c.fresh {
 		d = c.own.NextBackOff()
 	}
-	if d <= 0 {
-		return nil
-	}
-	return l.wait(ctx, "retry", d)
+	return l.wait(ctx, "retry", max(d, 0)) // a hint may have passed while its answer's body came
 }
 
 func (l *Lane) wait(ctx context.Context, phase string, d time.Duration) error {

@@ -211,6 +211,26 @@ func TestL4_AHintIsThatOfItsAnswerOnly(t *testing.T) {
 	}
 }
 
+func TestL4_AHintThatHasPassedWithItsAnswersBodyIsNotWaitedForAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		requests := 0
+		l := served(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			if requests++; requests > 1 {
+				return
+			}
+			w.Header().Set("Retry-After", "2")
+			w.WriteHeader(502)
+			w.(http.Flusher).Flush()
+			time.Sleep(3 * time.Second)
+		})
+		begin := time.Now()
+		if _, err := get(operation(t, time.Minute), l); err != nil {
+			t.Error(err)
+		}
+		exactly(t, "the answer", begin, 3*time.Second)
+	})
+}
+
 func TestL4_ALanePausesItselfAfterA429ThatDoesNotSayWhen(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limited := true

@@ -39,9 +39,9 @@ func TestL5_RetryStatusDecidesForTheServersErrorsOnly(t *testing.T) {
 		for status, want := range map[int]int{404: 1, 429: 2, 500: 1, 503: 1, 529: 2} {
 			client, sent := scripted(func(n int, r *http.Request) (*http.Response, error) { return answer(r, status, ""), nil })
 			l := newLane(t, Options{Client: client, Attempts: 2, RetryStatus: func(status int) bool { return status == 529 || status == 404 }})
-			get(operation(t, time.Minute), l)
-			if sent.times() != want {
-				t.Errorf("status %d: %d requests, want %d", status, sent.times(), want)
+			_, err := get(operation(t, time.Minute), l)
+			if sent.times() != want || !strings.Contains(err.Error(), fmt.Sprint("status ", status)) {
+				t.Errorf("status %d: %d requests, %v; want %d", status, sent.times(), err, want)
 			}
 		}
 	})
