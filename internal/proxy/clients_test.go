@@ -267,3 +267,15 @@ func TestAnIdleConnectionIsClosedAtItsTimeout(t *testing.T) {
 		t.Errorf("an idle connection was closed after %v, want %v", took, timeout)
 	}
 }
+
+func TestR61_AnIdleConnectionOfHTTP2MakesRoom(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		f := newFixture(t, setup{tls: secure, options: Options{MaxConnections: 1}})
+		f.actorH1("a", true, hello)
+		for range 3 { // each by a client of its own, which keeps its connection
+			if r := get(t, do(f.client(2), f.request("GET", "a", "/", nil))); r.body != "hello" || r.resp.ProtoMajor != 2 {
+				t.Errorf("tls=%v: %d %q over HTTP/%d", secure, r.resp.StatusCode, r.body, r.resp.ProtoMajor)
+			}
+		}
+	}
+}
