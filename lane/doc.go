@@ -43,10 +43,10 @@
 //
 // # When the host says when
 //
-// A Retry-After, in seconds or as a date, is obeyed to the letter: never earlier, and never by waiting past the end. With
-// a 429 or a 503 it holds for the whole lane. A 429 without one pauses the lane for a back-off of the lane's own. Those who
-// wait for the end of a pause hold nothing, neither pass nor connection. The pause can be kept over a restart of the program: State
-// and Restore.
+// A Retry-After, in seconds or as a date, is obeyed to the letter up to Options.MaxPause: never earlier, and never by waiting past
+// the end. With a 429 or a 503 it holds for the whole lane. A 429 without one pauses the lane for a back-off of the lane's own.
+// Those who wait for the end of a pause hold nothing, neither pass nor connection. The pause can be kept over a restart of the
+// program: State and Restore.
 //
 // # Concurrency
 //
