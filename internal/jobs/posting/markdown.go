@@ -16,7 +16,7 @@ import (
 
 // most is how much HTML of one description is read: what is longer is no
 // description.
-const most = 1 << 20
+const most = 256 << 10
 
 // Markdown reads a description's HTML as Markdown of at most limit bytes (0: of
 // any length), and says whether something was left out. Only links to http and
@@ -46,6 +46,14 @@ var converters = sync.OnceValue(func() *converter.Converter {
 		"select", "button", "noembed", "noframes", "title"} {
 		c.Register.TagType(name, converter.TagTypeRemove, converter.PriorityEarly)
 	}
+	// The plugin looks for the end of a link to the end of the text, once for each
+	// bracket: a text full of them takes minutes. All of them are escaped.
+	c.Register.UnEscaper(func(text []byte, at int) int {
+		if text[at] == '[' {
+			return 1
+		}
+		return -1
+	}, converter.PriorityEarly)
 	c.Register.PreRenderer(func(_ converter.Context, doc *xhtml.Node) { onlyWebLinks(doc) }, converter.PriorityEarly)
 	return c
 })
@@ -84,7 +92,7 @@ func shorten(md string, limit int) string {
 	if start, end := linkAround(md, at); start < at && at < end {
 		at = start
 	}
-	for at > 0 && md[at-1] == '\\' { // never between a backslash and what it escapes
+	if before := len(md[:at]) - len(strings.TrimRight(md[:at], `\`)); before%2 == 1 { // never between a backslash and what it escapes
 		at--
 	}
 	short := strings.TrimRightFunc(md[:at], unicode.IsSpace)

@@ -69,6 +69,12 @@ func TestMarkdown(t *testing.T) {
 	if md != want || cut {
 		t.Errorf("Markdown() = %q, %v, want %q, false", md, cut, want)
 	}
+	if md, _ := Markdown("<p>[text](javascript:alert(1)) ![x](y) [a</p>", 0); md != `\[text](javascript:alert(1)) !\[x](y) \[a` {
+		t.Errorf("Markdown of text that looks like links = %q", md)
+	}
+	if md, cut := Markdown(strings.Repeat(`\`, 100), 50); md != strings.Repeat(`\`, 44) || !cut {
+		t.Errorf("Markdown of backslashes = %q, %v", md, cut)
+	}
 	if md, cut := Markdown("", 10); md != "" || cut {
 		t.Errorf("Markdown of nothing = %q, %v", md, cut)
 	}
