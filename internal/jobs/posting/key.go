@@ -128,6 +128,9 @@ func anyKey(s string) string {
 }
 
 func fold(s string) string {
+	if plain(s) { // most of what there is, and a good deal faster
+		return strings.ToLower(s)
+	}
 	s = norm.NFKD.String(cases.Fold().String(norm.NFKC.String(visible(s))))
 	var b strings.Builder
 	b.Grow(len(s))
@@ -148,6 +151,16 @@ func fold(s string) string {
 		b.WriteRune(r)
 	}
 	return norm.NFKC.String(b.String())
+}
+
+// plain reports whether s is visible ASCII and blanks.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c >= 0x7f || c < ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return false
+		}
+	}
+	return true
 }
 
 // undecomposed are Latin letters that Unicode does not take apart, although

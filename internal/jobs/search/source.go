@@ -355,7 +355,9 @@ func (s *source) settle(hasText bool) {
 }
 
 // lacking reports whether something of the source is missing for good, or for
-// now.
+// now. Rows that could not be read are not missed if there are as many others as
+// the board says it has jobs: some boards send rows that are none.
 func (r Report) lacking() bool {
-	return r.Status != board.OK && r.Status != board.Empty || r.Capped || r.Broken > 0
+	whole := r.Broken == 0 || r.Total >= 0 && r.Received-r.Broken >= r.Total
+	return r.Status != board.OK && r.Status != board.Empty || r.Capped || !whole
 }
