@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -96,11 +98,24 @@ func sound(a board.Answer) bool {
 		return false
 	case bytes.HasPrefix(text, []byte("<")):
 		start := bytes.ToLower(text[:min(len(text), 64)])
-		return !bytes.HasPrefix(start, []byte("<!doctype html")) && !bytes.HasPrefix(start, []byte("<html"))
+		return !bytes.HasPrefix(start, []byte("<!doctype html")) && !bytes.HasPrefix(start, []byte("<html")) && wholeXML(text)
 	case strings.Contains(a.Header.Get("Content-Type"), "json"), bytes.HasPrefix(text, []byte("{")), bytes.HasPrefix(text, []byte("[")):
 		return json.Valid(text)
 	}
 	return true
+}
+
+// wholeXML reports whether text can be read to its end. Like the boards' readers
+// it forgives a loose ampersand or an entity of HTML.
+func wholeXML(text []byte) bool {
+	d := xml.NewDecoder(bytes.NewReader(text))
+	d.Strict, d.Entity = false, xml.HTMLEntity
+	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil }
+	for {
+		if _, err := d.Token(); err != nil {
+			return err == io.EOF
+		}
+	}
 }
 
 // revalidate asks for what has changed since e.

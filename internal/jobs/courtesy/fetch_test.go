@@ -116,6 +116,8 @@ func TestOnlyGoodAnswersAreKept(t *testing.T) {
 		"challenge": body("<!DOCTYPE html><html><head><title>Just a moment...</title></head><body>checking your browser</body></html>"),
 		"page":      body("<!DOCTYPE html><html><body>Welcome</body></html>"),
 		"cut JSON":  body(`{"jobs":[{"id":1},{"id"`),
+		"cut XML":   body(`<?xml version="1.0"?><workzag-jobs><position><id>1</id></position><position><na`),
+		"half XML":  body(`<workzag-jobs><position><id>1</id></position>`),
 		"203":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(203) },
 	} {
 		t.Run(name, func(t *testing.T) {
