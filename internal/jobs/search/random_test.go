@@ -20,7 +20,7 @@ import (
 func TestRandomListings(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for i := range 150 {
+	for i := range 60 {
 		rnd := rand.New(rand.NewPCG(seed, uint64(i)))
 		bubble(t, func(t *testing.T) { randomListing(t, rnd) })
 		if t.Failed() {
