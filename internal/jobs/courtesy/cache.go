@@ -211,7 +211,7 @@ func keptOf(h http.Header) http.Header {
 func (c *cache) put(e *entry, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.removeLocked(c.entries[e.Key], e.saved)
+	c.removeLocked(c.entries[e.Key])
 	if e.cost() > c.limit {
 		loseBody(e)
 	}
@@ -223,22 +223,23 @@ func (c *cache) put(e *entry, now time.Time) {
 	}
 }
 
+// addLocked adds e, whose saved body, if it has one, may be that of an entry that
+// was just removed.
 func (c *cache) addLocked(e *entry) {
 	delete(c.dropped, e.Key)
 	c.entries[e.Key] = c.order.PushFront(e)
 	c.bytes += e.cost()
 }
 
-// removeLocked removes what is at at, if anything. If its saved body stays, an
-// entry that is about to be added has it.
-func (c *cache) removeLocked(at *list.Element, bodyStays bool) {
+// removeLocked removes what is at at, if anything.
+func (c *cache) removeLocked(at *list.Element) {
 	if at == nil {
 		return
 	}
 	e := c.order.Remove(at).(*entry)
 	delete(c.entries, e.Key)
 	c.bytes -= e.cost()
-	if e.saved && !bodyStays {
+	if e.saved {
 		c.dropped[e.Key] = true
 	}
 }
@@ -258,7 +259,7 @@ func (c *cache) evictLocked(now time.Time) {
 		}
 	}
 	e := victim.Value.(*entry)
-	c.removeLocked(victim, false)
+	c.removeLocked(victim)
 	if !tooMany && e.Packed > 0 && e.withheld(now) {
 		bare := *e
 		loseBody(&bare)

@@ -211,7 +211,7 @@ func meaning(e *lane.Error, a board.Answer, over bool) *board.Trouble {
 	switch {
 	case e.Stop == lane.Cancelled:
 		return ended(context.Canceled)
-	case e.Stop == lane.RateLimited:
+	case e.Stop == lane.RateLimited && (a.Status == 0 || a.Status == http.StatusTooManyRequests):
 		return &board.Trouble{Verdict: board.RateLimited, Detail: "the host asks to be asked later than there is time for"}
 	case over, e.Stop == lane.Deadline && e.Last == nil:
 		t := ended(context.DeadlineExceeded)

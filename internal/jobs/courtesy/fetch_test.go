@@ -3,6 +3,7 @@ package courtesy
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -168,6 +169,87 @@ func TestWithinLeastALostAnswerIsNotAskedForAgain(t *testing.T) {
 		during(59 * time.Minute)
 		mustGet(t, c, b, jobsURL)
 		p.wantAts(0, time.Hour)
+	}))
+}
+
+// What makes room is a body; that the board was asked is still known.
+func TestWithinLeastADroppedAnswerIsNotAskedForAgain(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, _ *Courtesy) {
+		c := p.open(Options{CacheBytes: 3*entryCost + 50})
+		defer c.Close()
+		b := acme()
+		b.Least = time.Hour
+		for _, page := range []string{"1", "2", "3"} {
+			mustGet(t, c, b, jobsURL+"?"+page)
+		}
+		n := len(p.ats())
+		_, err := get(c, b, time.Minute, jobsURL+"?1")
+		wantTrouble(t, err, board.RateLimited)
+		mustGet(t, c, b, jobsURL+"?3")
+		if len(p.ats()) != n {
+			t.Errorf("requests came at %v, want %d of them", p.ats(), n)
+		}
+	}))
+}
+
+func TestAnAnswerTooLargeToKeepPushesNothingOut(t *testing.T) {
+	synctest.Test(t, on(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery == "large" {
+			rng := rand.New(rand.NewPCG(1, 1))
+			for range 5000 {
+				w.Write([]byte{byte('a' + rng.IntN(26))})
+			}
+		}
+		w.Write([]byte("one"))
+	}, func(t *testing.T, p *play, _ *Courtesy) {
+		c := p.open(Options{CacheBytes: 3 * entryCost})
+		defer c.Close()
+		mustGet(t, c, acme(), jobsURL+"?1")
+		mustGet(t, c, acme(), jobsURL+"?large")
+		mustGet(t, c, acme(), jobsURL+"?1")
+		p.wantAts(0, time.Second)
+	}))
+}
+
+// Conditions are for GET: a POST that only asks is asked again as it is.
+func TestAPostIsAskedAgainWithoutACondition(t *testing.T) {
+	synctest.Test(t, on(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Etag", `"v1"`)
+		w.Write([]byte("one"))
+	}, func(t *testing.T, p *play, c *Courtesy) {
+		ctx, cancel := within(time.Hour)
+		defer cancel()
+		for range 2 {
+			if _, err := c.Fetch(acme())(ctx, board.Request{URL: jobsURL, Method: "POST", Query: true}); err != nil {
+				t.Fatal(err)
+			}
+			during(2 * time.Minute)
+		}
+		p.wantAts(0, 2*time.Minute)
+		if got := p.last().header.Get("If-None-Match"); got != "" {
+			t.Errorf("If-None-Match %q with a POST, want none", got)
+		}
+	}))
+}
+
+// A 304 may bring a new tag for the same thing.
+func TestA304RenewsTheTag(t *testing.T) {
+	synctest.Test(t, on(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("If-None-Match") {
+		case "":
+			status(w, 200, "Etag", `"v1"`)
+			w.Write([]byte("one"))
+		default:
+			status(w, 304, "Etag", `"v2"`)
+		}
+	}, func(t *testing.T, p *play, c *Courtesy) {
+		for range 3 {
+			mustGet(t, c, acme(), jobsURL)
+			during(2 * time.Minute)
+		}
+		if got := p.last().header.Get("If-None-Match"); got != `"v2"` {
+			t.Errorf("the third time it was asked with %s, want the tag of the second", got)
+		}
 	}))
 }
 

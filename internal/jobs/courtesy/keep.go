@@ -67,11 +67,11 @@ func (k *Keep) Get(key string) (value []byte, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	if i := at.Value.(item); i.Until.After(time.Now()) {
-		return bytes.Clone(i.Value), true
+	i := at.Value.(item)
+	if !i.Until.After(time.Now()) {
+		return nil, false
 	}
-	k.removeLocked(at)
-	return nil, false
+	return bytes.Clone(i.Value), true
 }
 
 func (k *Keep) removeLocked(at *list.Element) {

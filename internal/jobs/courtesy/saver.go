@@ -162,11 +162,7 @@ func (s *saver) write(now time.Time) (err error) {
 	}
 	st := s.c.snapshot(now)
 	for _, e := range entries {
-		w := savedEntry{Age: age(e.At, now), entry: *e}
-		if !e.saved {
-			loseBody(&w.entry)
-		}
-		st.Answers = append(st.Answers, w)
+		st.Answers = append(st.Answers, savedEntry{Age: age(e.At, now), entry: *e})
 	}
 	failed(s.store.save(st))
 	return err

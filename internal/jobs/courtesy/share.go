@@ -90,13 +90,6 @@ func (s *sharing) wait(key string, call *sharedCall, j *joiner) (o outcome, ok b
 		}
 		o = <-j.turn
 	}
-	// To lead with no time left is of no use to anybody: the next one does.
-	if o.lead && j.ctx.Err() != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.passLocked(key, call, 0)
-		return o, false
-	}
 	return o, true
 }
 

@@ -145,21 +145,34 @@ func TestAJoinerLeavesAtItsOwnEndAndHurtsNobody(t *testing.T) {
 // Who has no longer time than a pause needs is told at once; who has it waits,
 // and only one asks.
 func TestAPauseTooLongForTheLeaderIsWaitedOutByWhoHasTheTime(t *testing.T) {
-	var asked int
-	synctest.Test(t, on(func(w http.ResponseWriter, r *http.Request) {
-		if asked++; asked == 1 {
-			time.Sleep(time.Second)
-			status(w, 429, "Retry-After", "30")
-			return
+	synctest.Test(t, on(func() http.HandlerFunc {
+		asked := 0
+		return func(w http.ResponseWriter, r *http.Request) {
+			if asked++; asked == 1 {
+				time.Sleep(time.Second)
+				status(w, 429, "Retry-After", "30")
+				return
+			}
+			w.Write([]byte("one"))
 		}
-		w.Write([]byte("one"))
-	}, func(t *testing.T, p *play, c *Courtesy) {
+	}(), func(t *testing.T, p *play, c *Courtesy) {
 		leader, poor, rich, other := call(c, 10*time.Second), call(c, 20*time.Second), call(c, time.Minute), call(c, time.Minute)
 		leader.want(t, "the leader", time.Second, board.RateLimited)
 		poor.want(t, "the one with 20s", time.Second, board.RateLimited)
 		rich.want(t, "the first with a minute", 31*time.Second, board.OK)
 		other.want(t, "the second with a minute", 31*time.Second, board.OK)
 		p.wantAts(0, 31*time.Second)
+	}))
+	// A hint with another status does not pause the host, and is heeded all the
+	// same: the one with 20s is not to ask before its time.
+	synctest.Test(t, on(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(time.Second)
+		status(w, 502, "Retry-After", "30")
+	}, func(t *testing.T, p *play, c *Courtesy) {
+		leader, poor := call(c, 10*time.Second), call(c, 20*time.Second)
+		leader.want(t, "the leader", time.Second, board.Unavailable)
+		poor.want(t, "the one with 20s", time.Second, board.Unavailable)
+		p.wantAts(0)
 	}))
 }
 

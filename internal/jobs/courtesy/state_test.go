@@ -1,15 +1,19 @@
 package courtesy
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,6 +122,7 @@ func TestAnswersSurviveARestart(t *testing.T) {
 		folder := t.TempDir()
 		c := p.open(Options{Folder: folder})
 		mustGet(t, c, acme(), jobsURL)
+		c.Close()
 		during(30 * time.Second)
 		c = restarted(t, p, c, folder)
 		a := mustGet(t, c, acme(), jobsURL)
@@ -146,6 +151,9 @@ func TestWithinLeastNothingIsAskedAfterARestartEither(t *testing.T) {
 		"lost":    func(t *testing.T, file string) { os.Remove(file) },
 		"torn":    func(t *testing.T, file string) { os.Truncate(file, 10) },
 		"changed": func(t *testing.T, file string) { os.WriteFile(file, []byte("something else"), 0o600) },
+		"another": func(t *testing.T, file string) {
+			os.WriteFile(file, newEntry("", acme(), board.Answer{Body: []byte("two")}).body, 0o600)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, on(body("one"), func(t *testing.T, p *play, _ *Courtesy) {
@@ -162,7 +170,7 @@ func TestWithinLeastNothingIsAskedAfterARestartEither(t *testing.T) {
 				harm(t, files[0])
 				c = restarted(t, p, c, folder)
 				a, err := get(c, b, time.Minute, jobsURL)
-				if name == "whole" {
+				if name == "whole" { // the others have lost it
 					if err != nil || string(a.Body) != "one" {
 						t.Errorf("%q, %v; want the kept answer", a.Body, err)
 					}
@@ -438,6 +446,11 @@ func TestAKeepForgetsWhatIsOverAndTheOldest(t *testing.T) {
 		if _, ok := k.Get("short"); ok {
 			t.Error("it is there after its time")
 		}
+		k.Put("long", nil, 365*24*time.Hour)
+		time.Sleep(maxTTL)
+		if _, ok := k.Get("long"); ok {
+			t.Error("it is there after the longest time")
+		}
 		for i := range maxItems + 1 {
 			k.Put(fmt.Sprint(i), nil, time.Hour)
 		}
@@ -480,7 +493,7 @@ func TestAKeepSurvivesARestartWithItsTimes(t *testing.T) {
 		c.Keep("cursors").Put("long", []byte("L"), time.Hour)
 		c.Keep("cursors").Put("short", []byte("S"), time.Minute)
 		c.Keep("other").Put("long", []byte("O"), time.Hour)
-		c = restarted(t, p, c, folder)
+		c.Close()
 		during(time.Minute)
 		c = restarted(t, p, c, folder)
 		l, long := c.Keep("cursors").Get("long")
@@ -507,6 +520,7 @@ func FuzzRestore(f *testing.F) {
 		Answers: []savedEntry{{Age: time.Minute, entry: entry{Key: strings.Repeat("ab", 32), Fresh: time.Hour, Packed: 10, Size: 20, Sum: "x"}},
 			{Age: -1, entry: entry{Key: "../../x", Least: 1 << 62, Packed: -1}}}})
 	f.Add(string(whole))
+	f.Add(`{"keeps":{"cursors":[{"key":"a","left_ns":9223372036854775807}]}}`)
 	f.Add(`{"program":"layover-jobs","version":1,"saved":"9999-01-01T00:00:00Z","pauses_left_ns":{"a":9223372036854775807,"b":-9223372036854775808}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		var st state
@@ -541,4 +555,138 @@ func FuzzRestore(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A process that is killed gives up its lock with its life, and what it had
+// written is there for the next one.
+func TestAKilledProcessLeavesItsStateAndNotItsLock(t *testing.T) {
+	folder := t.TempDir()
+	child := exec.Command(os.Args[0], "-test.run=^TestKeepUntilKilled$")
+	child.Env = append(os.Environ(), childFolder+"="+folder)
+	in, err := child.StdinPipe() // it ends with this process, at the latest
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if line != "saved\n" {
+		t.Errorf("the child says %q, %v", line, err)
+	}
+	beside, err := New(Options{Folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside.Close()
+	if problem := beside.Stats().Problem; !strings.Contains(problem, errInUse.Error()) {
+		t.Errorf("beside the child the problem is %q, want that the folder is in use", problem)
+	}
+	child.Process.Kill()
+	child.Wait() // that it was killed is no news
+	after, err := New(Options{Folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close()
+	value, _ := after.Keep("cursors").Get("a")
+	if problem := after.Stats().Problem; problem != "" || string(value) != "A" {
+		t.Errorf("after the kill: %q, problem %q; want A and none", value, problem)
+	}
+}
+
+const childFolder = "COURTESY_TEST_FOLDER"
+
+// TestKeepUntilKilled is the child of the test above.
+func TestKeepUntilKilled(t *testing.T) {
+	folder := os.Getenv(childFolder)
+	if folder == "" {
+		t.Skip("it is no test by itself")
+	}
+	c, err := New(Options{Folder: folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Keep("cursors").Put("a", []byte("A"), time.Hour)
+	for c.Stats().Saved.IsZero() {
+		runtime.Gosched()
+	}
+	fmt.Println("saved")
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// What is changed right before Close is written, too.
+func TestCloseWritesTheLastChange(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, _ *Courtesy) {
+		folder := t.TempDir()
+		c := p.open(Options{Folder: folder})
+		for _, key := range []string{"a", "b"} {
+			c.Keep("cursors").Put(key, nil, time.Hour)
+			synctest.Wait() // the first is being written at once, the second waits
+		}
+		c = restarted(t, p, c, folder)
+		if _, ok := c.Keep("cursors").Get("b"); !ok {
+			t.Error("the second change is lost")
+		}
+	}))
+}
+
+func TestTheOrderOfUseSurvivesARestart(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, _ *Courtesy) {
+		folder := t.TempDir()
+		open := func() *Courtesy { return p.open(Options{Folder: folder, CacheBytes: 2*entryCost + 200}) }
+		c := open()
+		mustGet(t, c, acme(), jobsURL+"?1")
+		mustGet(t, c, acme(), jobsURL+"?2")
+		mustGet(t, c, acme(), jobsURL+"?1")
+		c.Keep("cursors").Put("a", nil, time.Hour) // a hit alone is no reason to write
+		c.Close()
+		c = open()
+		defer c.Close()
+		mustGet(t, c, acme(), jobsURL+"?3") // 2 goes
+		n := len(p.ats())
+		mustGet(t, c, acme(), jobsURL+"?1")
+		if len(p.ats()) != n {
+			t.Error("the one used last was dropped")
+		}
+	}))
+}
+
+func TestWhatIsOfNoMoreUseIsNotWrittenDown(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, _ *Courtesy) {
+		folder := t.TempDir()
+		c := p.open(Options{Folder: folder})
+		mustGet(t, c, acme(), jobsURL)
+		during(time.Minute)
+		c.Keep("cursors").Put("a", nil, time.Hour)
+		c.Close()
+		edited(t, folder, func(st *state) {
+			if len(st.Answers) != 0 {
+				t.Errorf("%d answers that are too old to be given and cannot be revalidated are saved", len(st.Answers))
+			}
+		})
+	}))
+}
+
+// An answer that is replaced while its body is being written leaves no body
+// behind, and the new one is written.
+func TestABodyThatIsReplacedWhileItIsWrittenIsDropped(t *testing.T) {
+	c := newCache(1 << 20)
+	b, now := acme(), time.Now()
+	first, second := newEntry("k", b, board.Answer{At: now, Body: []byte("1")}), newEntry("k", b, board.Answer{At: now, Body: []byte("2")})
+	c.put(first, now)
+	if _, bodies, _ := c.unsaved(now); len(bodies) != 1 || bodies[0] != first {
+		t.Fatalf("to be written: %v, want the first", bodies)
+	}
+	c.put(second, now)
+	c.bodySaved(first)
+	_, bodies, dropped := c.unsaved(now)
+	if len(bodies) != 1 || bodies[0] != second || len(dropped) != 1 {
+		t.Errorf("to be written: %v, to be removed: %v; want the second, and the first's", bodies, dropped)
+	}
 }
