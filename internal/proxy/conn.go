@@ -98,6 +98,7 @@ func (c *clientConn) begin(some bool, err error) {
 	switch {
 	case !ok:
 	case !some:
+		c.proxy.log.Debug("a TLS handshake failed", "peer", c.RemoteAddr(), "err", err)
 		refusePlain(err)
 	case t.ConnectionState().NegotiatedProtocol == "h2":
 		c.in.speaks = protocolH2

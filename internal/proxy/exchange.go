@@ -260,9 +260,11 @@ func (x *exchange) unread() bool {
 // last reports whether no request can follow on the connection: there is some
 // of this one's body on it, or, behind a request for another protocol, bytes
 // that no scanner has seen.
-func (x *exchange) last() bool {
+func (x *exchange) last() bool { return x.unread() || x.asksToSwitch() }
+
+func (x *exchange) asksToSwitch() bool {
 	_, asks := x.in.Header["Upgrade"]
-	return x.unread() || asks && x.in.ProtoMajor == 1
+	return asks && x.in.ProtoMajor == 1
 }
 
 // failed is told by ReverseProxy what kept it from a response.
@@ -289,17 +291,15 @@ func (x *exchange) refuse(e *router.Error) {
 
 // reply answers the request without an actor.
 func (x *exchange) reply(write func()) {
-	drain := false
+	drain, closes := false, x.asksToSwitch()
 	if x.hasBody() && x.in.ProtoMajor == 1 {
 		// Else net/http would read from the body before it sends the answer.
 		http.NewResponseController(x.w).EnableFullDuplex()
 		length := x.in.ContentLength
-		drain = x.body == nil && 0 < length && length <= maxDrain && x.in.Header.Get("Expect") == ""
-		if !drain {
-			x.w.Header().Set("Connection", "close")
-		}
+		drain = x.body == nil && 0 < length && length <= maxDrain && x.in.Header.Get("Expect") == "" && !closes
+		closes = !drain
 	}
-	if x.last() && !drain {
+	if closes {
 		x.w.Header().Set("Connection", "close")
 	}
 	write()

@@ -196,6 +196,8 @@ func TestNothingIsReadBehindAnUpgradeThatWasNotTaken(t *testing.T) {
 		"GET /first HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
 		"GET /first HTTP/1.1\r\nHost: a.test\r\nUpgrade:\r\n\r\n",
 		"GET /first HTTP/1.1\r\nHost: nobody\r\nUpgrade: x\r\n\r\n",
+		"POST /first HTTP/1.1\r\nHost: nobody\r\nUpgrade: x\r\nContent-Length: 2\r\n\r\nhi",
+		"POST /first HTTP/1.1\r\nHost: a.test\r\nUpgrade: x\r\nContent-Length: 2\r\n\r\nhi",
 	} {
 		actor.all = nil
 		c := f.dial()
