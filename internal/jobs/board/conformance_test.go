@@ -438,6 +438,7 @@ func TestNamesThatNoCompanyCanHaveAreRefused(t *testing.T) {
 	for _, c := range []struct{ board, name, slug, host string }{
 		{"greenhouse", " acme ", "acme", "boards-api.greenhouse.io"},
 		{"greenhouse", "https://job-boards.eu.greenhouse.io/acme/jobs/12?gh_src=1", "acme", "boards-api.greenhouse.io"},
+		{"greenhouse", "https://boards.greenhouse.io/embed/job_board?for=acme&b=x", "acme", "boards-api.greenhouse.io"},
 		{"greenhouse", "boards.greenhouse.io/acme", "acme", "boards-api.greenhouse.io"},
 		{"lever", "acme", "acme", "api.lever.co"},
 		{"lever", "eu:acme", "eu:acme", "api.eu.lever.co"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"strings"
 	"time"
 
 	"layover/internal/jobs/posting"
@@ -17,6 +18,9 @@ var greenhouse = Board{
 	Name:  "greenhouse",
 	Title: "Greenhouse",
 	Parse: func(company string) (Company, error) {
+		if u := address(company); u != nil && strings.HasPrefix(u.Path, "/embed/") { // what is copied from a page that embeds a board
+			company = u.Query().Get("for")
+		}
 		name, _, err := slug("Greenhouse", company, plainSlug, "boards.greenhouse.io", "job-boards.greenhouse.io", "job-boards.eu.greenhouse.io", "boards.eu.greenhouse.io")
 		return Company{Slug: name, Host: greenhouseHost}, err
 	},

@@ -3,6 +3,7 @@ package posting
 import (
 	"math/bits"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -78,11 +79,11 @@ func value(digits, suffix string) *float64 {
 }
 
 var (
-	hasSigns   = regexp.MustCompile(`(?i)\d\s?k\b|[€£$¥₹₩₽₺₪₫₴฿]|zł|kč|\b(?:lpa|lakhs?)\b`)
+	hasSigns   = regexp.MustCompile(`(?i)[€£$¥₹₩₽₺₪₫₴฿円]|zł|kč|\d\s?kr\b|\b(?:lpa|lakhs?)\b`)
 	retirement = regexp.MustCompile(`(?i)\b401\s?\(?k\)?|\b403\s?\(?b\)?`)
 	percents   = regexp.MustCompile(`\d+(?:[.,]\d+)?\s?%`)
 	stuck      = regexp.MustCompile(`(\d)([kKmM]\b)`)
-	isoCode    = regexp.MustCompile(`\b[A-Z]{3}\b`)
+	isoCode    = regexp.MustCompile(`\d\s?[kKmM]?\s?([A-Z]{3})\b|\b([A-Z]{3})\s?[€£$]?\s?\d`)
 	upTo       = regexp.MustCompile(`(?i)\b(?:up to|max(?:imum)?|bis(?: zu)?|jusqu['’]à|hasta|até|fino a|tot|upto)\W{0,4}\s*$`)
 	orAbove    = regexp.MustCompile(`^(?:\+|\s?(?i:and up|or more|and above))`)
 	startsAt   = regexp.MustCompile(`(?i)\b(?:from|starting at|starts at|min(?:imum)?|ab|à partir de|desde|a partir de|vanaf|da|at least)\W{0,4}\s*$`)
@@ -90,24 +91,21 @@ var (
 )
 
 // SalaryText reads a salary from words ("€90K – €120K", "up to $36k", "50 000 -
-// 60 000 PLN per month"). It takes a number for money only beside a currency, a
-// "k" or a period, and keeps the words. If they say no amount, ok is false.
+// 60 000 PLN per month"), and keeps them. Numbers are money beside a currency;
+// without one, thousands a week, month or year, and a "k" that says a range or a
+// limit or stands alone. If the words say no amount, ok is false.
 func SalaryText(s string) (pay Pay, ok bool) {
 	text := Text(s)
 	if text == "" || len(text) > 300 || !strings.ContainsAny(text, "0123456789") {
 		return Pay{}, false
 	}
-	pay = Pay{Kind: "salary", Currency: Currency(text), Period: Period(text), Source: "text", Text: text}
 	read := stuck.ReplaceAllString(text, "$1 $2")
 	read = percents.ReplaceAllString(retirement.ReplaceAllString(read, " "), " ")
-	if pay.Currency == "" && pay.Period == "" && !hasSigns.MatchString(read) {
-		return Pay{}, false
-	}
-	at := amount.FindAllStringSubmatchIndex(read, 3)
+	at := amount.FindAllStringSubmatchIndex(read, 2)
 	if len(at) == 0 {
 		return Pay{}, false
 	}
-	number := func(i int) *float64 {
+	number := func(i int) (n *float64, thousands bool) {
 		suffix := ""
 		if at[i][4] >= 0 {
 			suffix = read[at[i][4]:at[i][5]]
@@ -118,24 +116,33 @@ func SalaryText(s string) (pay Pay, ok bool) {
 				suffix = read[at[1][4]:at[1][5]]
 			}
 		}
-		return known(value(read[at[i][2]:at[i][3]], suffix))
+		return known(value(read[at[i][2]:at[i][3]], suffix)), suffix != ""
 	}
-	before, after := read[:at[0][0]], read[at[0][1]:]
-	first := number(0)
-	switch {
-	case first == nil:
+	first, thousands := number(0)
+	if first == nil {
 		return Pay{}, false
+	}
+	pay = Pay{Kind: "salary", Currency: Currency(text), Period: Period(text), Source: "text", Text: text}
+	before, after := strings.TrimRight(read[:at[0][0]], "€£$¥₹ "), read[at[0][1]:]
+	beside := false // more words than those that say how the amount is meant
+	switch {
 	case len(at) > 1 && joins.MatchString(read[at[0][1]:at[1][0]]):
-		pay.Min, pay.Max = first, number(1)
+		pay.Min = first
+		pay.Max, _ = number(1)
 		if pay.Max != nil && *pay.Max < *pay.Min {
 			pay.Min, pay.Max = pay.Max, pay.Min
 		}
-	case upTo.MatchString(strings.TrimRight(before, "€£$¥₹ ")):
+	case upTo.MatchString(before):
 		pay.Max = first
-	case orAbove.MatchString(after), startsAt.MatchString(strings.TrimRight(before, "€£$¥₹ ")):
+	case orAbove.MatchString(after), startsAt.MatchString(before):
 		pay.Min = first
 	default:
 		pay.Min, pay.Max = first, first
+		beside = strings.TrimSpace(before+after) != ""
+	}
+	money := pay.Currency != "" || hasSigns.MatchString(text) || *first >= 1000 && slices.Contains(periods[2:], pay.Period) || thousands && !beside
+	if !money {
+		return Pay{}, false
 	}
 	return pay, true
 }
@@ -145,17 +152,17 @@ func SalaryText(s string) (pay Pay, ok bool) {
 var signs = []struct{ sign, code string }{
 	{"US$", "USD"}, {"CA$", "CAD"}, {"C$", "CAD"}, {"AU$", "AUD"}, {"A$", "AUD"}, {"NZ$", "NZD"}, {"HK$", "HKD"}, {"S$", "SGD"},
 	{"MX$", "MXN"}, {"R$", "BRL"}, {"NT$", "TWD"}, {"€", "EUR"}, {"£", "GBP"}, {"₹", "INR"}, {"₩", "KRW"}, {"₽", "RUB"},
-	{"₺", "TRY"}, {"₪", "ILS"}, {"₫", "VND"}, {"₴", "UAH"}, {"฿", "THB"}, {"zł", "PLN"}, {"Kč", "CZK"}, {"円", "JPY"}, {"元", "CNY"},
+	{"₺", "TRY"}, {"₪", "ILS"}, {"₫", "VND"}, {"₴", "UAH"}, {"฿", "THB"}, {"zł", "PLN"}, {"Kč", "CZK"}, {"円", "JPY"},
 }
 
-// Currency finds the ISO 4217 code that s is, names or shows by an unmistakable
-// sign; "" if there is none.
+// Currency finds the ISO 4217 code that s is, has beside a number, or shows by
+// an unmistakable sign; "" if there is none.
 func Currency(s string) string {
 	if code := strings.ToUpper(strings.TrimSpace(s)); iso4217[code] {
 		return code
 	}
-	for _, code := range isoCode.FindAllString(s, -1) {
-		if iso4217[code] {
+	for _, match := range isoCode.FindAllStringSubmatch(s, -1) {
+		if code := match[1] + match[2]; iso4217[code] && !slices.Contains(wordCodes, code) {
 			return code
 		}
 	}
@@ -166,6 +173,9 @@ func Currency(s string) string {
 	}
 	return ""
 }
+
+// wordCodes are codes that are seldom meant in a text.
+var wordCodes = []string{"ALL", "CUP", "TOP", "TRY"}
 
 var iso4217 = func() map[string]bool {
 	codes := make(map[string]bool)

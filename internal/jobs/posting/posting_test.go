@@ -193,6 +193,12 @@ func TestSalaryText(t *testing.T) {
 		{"60k€/an", 60000, 60000, "EUR", "year"},
 		{"$150k + 401(k)", 150000, 150000, "", ""},
 		{"$130K – $150K • Offers Equity", 130000, 150000, "", ""},
+		{"36k", 36000, 36000, "", ""},
+		{"up to 36k", 0, 36000, "", ""},
+		{"90-120k base", 90000, 120000, "", ""},
+		{"USD $120k", 120000, 120000, "USD", ""},
+		{"45 000 kr per month", 45000, 45000, "", "month"},
+		{"50000 per year", 50000, 50000, "", "year"},
 		{"120k – 90k GBP", 90000, 120000, "GBP", ""},
 	} {
 		pay, ok := SalaryText(c.in)
@@ -202,7 +208,7 @@ func TestSalaryText(t *testing.T) {
 				pay, ok, c.low, c.high, c.currency, c.period)
 		}
 	}
-	for _, in := range []string{"", "competitive", "401k match", "2026", "100000", "€", "10% bonus", strings.Repeat("€90K ", 200)} {
+	for _, in := range []string{"", "competitive", "401k match", "2026", "ALL 3 OFFICES", "5k employees", "35 hours", "40 hours per week", "4 days", "10k users a day or 2", "100000", "€", "10% bonus", strings.Repeat("€90K ", 200)} {
 		if pay, ok := SalaryText(in); ok {
 			t.Errorf("SalaryText(%q) = %+v, want nothing", in, pay)
 		}
