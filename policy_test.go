@@ -39,7 +39,7 @@ var imports = map[string]struct {
 	"internal/proxy":            {layover: []string{"internal/router", "internal/answer", "budget", "turnstile"}},
 	"internal/extproc":          {layover: []string{"internal/router", "internal/answer", "budget", "turnstile"}},
 	"internal/local":            {layover: []string{"internal/router", "turnstile", "budget"}},
-	"internal/substrate":        {layover: []string{"internal/router", "turnstile", "budget"}},
+	"internal/substrate":        {layover: []string{"internal/router", "internal/substrate", "turnstile", "budget"}},
 	"internal/kube":             {layover: []string{"internal/router", "turnstile", "budget"}},
 	"internal/jobs":             {layover: []string{"lane", "crew", "turnstile", "budget", "parking", "internal/jobs"}},
 	"internal/admin":            {layover: []string{"internal/router", "crew"}},
@@ -52,11 +52,12 @@ var imports = map[string]struct {
 
 // testImports are further packages that a folder's tests may import.
 var testImports = map[string][]string{
-	"internal/router": {"internal/router/planetest"},
-	"internal/answer": {"internal/router/planetest"},
-	"internal/local":  {"internal/router/planetest", "parking"},
-	"internal/proxy":  {"internal/router/planetest", "parking"},
-	"internal/admin":  {"internal/router/planetest", "parking", "budget", "turnstile"},
+	"internal/router":    {"internal/router/planetest"},
+	"internal/answer":    {"internal/router/planetest"},
+	"internal/local":     {"internal/router/planetest", "parking"},
+	"internal/substrate": {"internal/router/planetest", "parking"},
+	"internal/proxy":     {"internal/router/planetest", "parking"},
+	"internal/admin":     {"internal/router/planetest", "parking", "budget", "turnstile"},
 }
 
 func TestImportTable(t *testing.T) {
