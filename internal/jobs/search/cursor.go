@@ -92,11 +92,7 @@ func seal(key, id []byte) []byte {
 // open returns what the cursor stands for.
 func (e *Engine) open(cursor string) (bookmark, error) {
 	var b bookmark
-	shown := cursor
-	if len(shown) > 80 {
-		shown = shown[:80] + "..."
-	}
-	refuse := func(want string) (bookmark, error) { return bookmark{}, &Invalid{"cursor", shown, want} }
+	refuse := func(want string) (bookmark, error) { return bookmark{}, &Invalid{"cursor", cursor, want} }
 	code, ok := strings.CutPrefix(cursor, prefix)
 	if !ok {
 		return refuse("not a cursor of this server: repeat the one of the last answer exactly, or begin again without one")

@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"layover/budget"
@@ -60,24 +59,20 @@ func (e *Engine) Get(ctx context.Context, id string, limit int) (Posting, error)
 }
 
 func (e *Engine) parseID(id string) (b *board.Board, company board.Company, local string, err error) {
-	shown := id
-	if len(id) > 200 {
-		shown = strings.ToValidUTF8(id[:200], "") + "..."
-	}
 	name, slug, local, ok := posting.SplitID(id)
 	if !ok || len(id) > 2000 {
-		return nil, company, "", &Invalid{"id", shown, idWant}
+		return nil, company, "", &Invalid{"id", id, idWant}
 	}
 	if b = e.board(name); b == nil {
-		return nil, company, "", &Invalid{"id", shown, "there is no such board; " + idWant + "; boards are " + e.names()}
+		return nil, company, "", &Invalid{"id", id, "there is no such board; " + idWant + "; boards are " + e.names()}
 	}
 	switch {
 	case b.Parse != nil:
 		if company, err = b.Parse(slug); err != nil {
-			return nil, company, "", &Invalid{"id", shown, fmt.Sprintf("%s: %v", b.Name, err)}
+			return nil, company, "", &Invalid{"id", id, fmt.Sprintf("%s: %v", b.Name, err)}
 		}
 	case slug != "":
-		return nil, company, "", &Invalid{"id", shown, b.Name + " has no companies; " + idWant}
+		return nil, company, "", &Invalid{"id", id, b.Name + " has no companies; " + idWant}
 	}
 	return b, company, local, nil
 }

@@ -26,6 +26,7 @@ type found struct {
 	unverified []string
 	id         digest
 	keys       []digest // what the same job of another source has too
+	cost       int      // of an item of it
 }
 
 // find prepares a job outside of all locks.

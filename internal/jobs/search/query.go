@@ -66,7 +66,15 @@ type Invalid struct {
 }
 
 func (e *Invalid) Error() string {
-	return fmt.Sprintf("search: %s %q: %s", e.Field, e.Value, e.Want)
+	return fmt.Sprintf("search: %s %q: %s", e.Field, short(e.Value), e.Want)
+}
+
+// short is as much of a value as a message needs.
+func short(s string) string {
+	if len(s) <= 100 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:100], "") + "..."
 }
 
 // target is one thing to be read.
@@ -110,7 +118,12 @@ func (e *Engine) plan(q Query, since time.Time) (*plan, error) {
 	}
 	for field, text := range map[string]string{"text": q.Text, "location": q.Location} {
 		if len(text) > maxText {
-			return nil, &Invalid{field, text[:20] + "...", fmt.Sprintf("at most %d bytes", maxText)}
+			return nil, &Invalid{field, text, fmt.Sprintf("at most %d bytes", maxText)}
+		}
+	}
+	for field, list := range map[string][]string{"sources": q.Sources, "boards": q.Boards, "companies": q.Companies} {
+		if len(list) > maxSources {
+			return nil, &Invalid{field, strconv.Itoa(len(list)), fmt.Sprintf("at most %d", maxSources)}
 		}
 	}
 	var err error

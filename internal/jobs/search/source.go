@@ -143,6 +143,9 @@ func (o *listing) page(ctx context.Context, fetch board.Fetch, s *source) (p boa
 		ok, unverified, lacks := o.plan.match(s.board, job)
 		if ok {
 			r.found = find(*job, s.index, s.board.Parse != nil, unverified)
+			if cost := o.engine.o.Cost; cost != nil && o.plan.size > 0 {
+				r.found.cost = cost((&item{found: []*found{r.found}}).answer())
+			}
 		}
 		r.lacks = lacks
 		rows = append(rows, r)
@@ -210,8 +213,8 @@ func (o *listing) book(s *source, p board.Page, rows []row) {
 		if it != nil {
 			read.items = append(read.items, it)
 		}
-		if cost := o.engine.o.Cost; isNew && cost != nil && o.plan.size > 0 {
-			o.cost += cost(it.answer())
+		if isNew {
+			o.cost += r.found.cost
 		}
 	}
 	if !counted {
