@@ -61,7 +61,7 @@ func (c *calls) stop() {
 
 // operation begins the budget of a call. It ends at what comes first of when,
 // the deadline that the HTTP request brought, and the longest that is allowed.
-func (s *Server) operation(ctx context.Context, req *mcp.CallToolRequest, when span) (_ context.Context, end func(), _ *mistake) {
+func (s *Server) operation(ctx context.Context, req *mcp.CallToolRequest, when span) (context.Context, func(), *mistake) {
 	ctx, cancel := s.calls.begin(ctx)
 	unhook := func() bool { return true }
 	limit, given := s.o.Longest, false
@@ -78,7 +78,7 @@ func (s *Server) operation(ctx context.Context, req *mcp.CallToolRequest, when s
 		limit = s.o.Default
 	}
 	ctx, endLimit := budget.For(ctx, limit)
-	end = func() { endLimit(); unhook(); cancel(nil) }
+	end := func() { endLimit(); unhook(); cancel(nil) }
 	if when.deadline.IsZero() {
 		return ctx, end, nil
 	}
