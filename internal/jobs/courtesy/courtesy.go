@@ -39,15 +39,15 @@
 // is written within a second of a change, and at Close, so a kill costs that
 // second. The file counts time from when it was written and a clock that was
 // set back does not lengthen anything. One process has the folder; another one
-// that wants it works from memory, as does one whose folder cannot be used: the
-// log and Stats say so.
+// that wants it works from memory until it ends, as does one whose folder cannot
+// be used: the log and Stats say so.
 //
 // # Concurrency
 //
 // Everything may be called from several goroutines at once. With a folder there
 // is one goroutine, which writes it and ends with Close. No lock is held while
-// a file, the network or somebody else's code is at work, and none together
-// with another.
+// a file or the network is at work. Two are held together in two places: that
+// of the lanes before a lane's, and that of the keeps before a Keep's.
 package courtesy
 
 import (
