@@ -28,7 +28,7 @@ var smartrecruiters = Board{
 	Where:     "it is the part after jobs.smartrecruiters.com/ or careers.smartrecruiters.com/ in the address of the company's job pages, in the same case",
 	Home:      func(c Company) string { return "https://careers.smartrecruiters.com/" + url.PathEscape(c.Slug) },
 	Hosts:     []string{smartHost},
-	Every:     150 * time.Millisecond,
+	Every:     200 * time.Millisecond,
 	AtOnce:    4,
 	Fresh:     10 * time.Minute,
 	Terms:     "a public API: at most 10 requests a second and 8 at once; half of that is used. robots.txt keeps crawlers of everything out; this reads single companies that a person names",
