@@ -369,7 +369,7 @@ func TestShortAndEmptyPagesDoNotEndASource(t *testing.T) {
 
 func TestJ32_J34_J35_CappedIsSaidExactly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		capped := &stand{name: "remotive", pages: paged("remotive", "", 2, 5), alter: func(page int, p *board.Page) { p.Capped = page == 1 }}
+		capped := &stand{name: "remotive", pages: paged("remotive", "", 2, 5), alter: func(page int, p *board.Page) { p.Capped = page == 0 }}
 		whole := &stand{name: "whole", pages: paged("whole", "", 2, 5)}
 		r := ask(t, engine(Options{}, capped, whole), time.Second, Query{Limit: 50})
 		if got := report(t, r, "remotive"); !got.Capped || got.Status != board.OK {
@@ -534,5 +534,86 @@ func TestNothingIsLeftRunning(t *testing.T) {
 		s := &stand{name: "slow", delay: time.Hour}
 		ask(t, engine(Options{}, s), time.Second, Query{})
 		synctest.Wait() // the bubble fails if a goroutine is left blocked
+	})
+}
+
+func TestRateLimitedSourceIsNotGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := &stand{name: "alpha", pages: paged("alpha", "", 1, 5), fail: func(_, call int) error {
+			if call <= 2*maxTries {
+				return trouble(board.RateLimited)
+			}
+			return nil
+		}}
+		seen, answers := follow(t, engine(Options{}, s), time.Second, Query{})
+		wantOnce(t, seen, 5)
+		if len(answers) != 2*maxTries+1 {
+			t.Errorf("%d answers, want %d", len(answers), 2*maxTries+1)
+		}
+	})
+}
+
+func TestVerdictOfALaterPageIsNotTheSources(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := &stand{name: "alpha", pages: paged("alpha", "", 3, 5), fail: func(page, call int) error {
+			if page == 1 && call == 1 {
+				return trouble(board.UnknownBoard) // it was known a moment ago
+			}
+			return nil
+		}}
+		e := engine(Options{}, s)
+		r := ask(t, e, time.Second, Query{})
+		if got := report(t, r, "alpha"); got.Status != Some || got.Reason != board.UnknownBoard || r.Cursor == "" {
+			t.Errorf("%+v, cursor %q; want partial, and a cursor", got, r.Cursor)
+		}
+		if r = ask(t, e, time.Second, Query{Cursor: r.Cursor}); len(r.Items) != 10 || !r.Complete {
+			t.Errorf("%d items, complete %v; want the other 10, complete", len(r.Items), r.Complete)
+		}
+	})
+}
+
+// A page that is not needed any more may still bring news about the board.
+func TestRateLimitOfAPageThatIsNotNeededIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		all := paged("alpha", "", 2, 10)
+		alpha := &board.Board{Name: "alpha", Page: func(ctx context.Context, _ board.Fetch, _ board.Listing, token string) (board.Page, error) {
+			if token == "" {
+				return board.Page{Jobs: all[0], Received: 10, Next: "1"}, nil
+			}
+			<-ctx.Done()
+			return board.Page{}, trouble(board.RateLimited)
+		}}
+		beta := (&stand{name: "beta", delay: time.Second, pages: paged("beta", "", 1, 10)}).board()
+		e := New([]*board.Board{alpha, beta}, func(*board.Board) board.Fetch { return nil }, Options{})
+		r := ask(t, e, time.Minute, Query{Limit: 20})
+		if got := report(t, r, "alpha"); got.Status != Some || got.Reason != board.RateLimited {
+			t.Errorf("%+v, want partial, rate limited", got)
+		}
+	})
+}
+
+func TestRowsThatAreNoneAreNotMissed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for total, complete := range map[int]bool{0: false, 5: true, 7: false} { // 0: it does not say
+			s := &stand{name: "workday", total: total, pages: paged("workday", "", 1, 5), alter: func(_ int, p *board.Page) {
+				p.Broken, p.Received = 2, 7
+			}}
+			if r := ask(t, engine(Options{}, s), time.Second, Query{}); r.Complete != complete {
+				t.Errorf("5 jobs and 2 rows that cannot be read, of %d: complete %v", total, r.Complete)
+			}
+		}
+	})
+}
+
+func TestFilteringEndsWithTheWork(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := &stand{name: "alpha", pages: paged("alpha", "", 1, 100)}
+		e := engine(Options{Cost: func(Item) int { time.Sleep(100 * time.Millisecond); return 1 }}, s)
+		begun := time.Now()
+		r := ask(t, e, 2*time.Second, Query{Size: 1000})
+		e.Wait()
+		if took := time.Since(begun); took > 1900*time.Millisecond || r.Stop != Deadline || r.Cursor == "" {
+			t.Errorf("over after %v, stop %q, cursor %q; want at once after 1.8s, deadline, a cursor", took, r.Stop, r.Cursor)
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"layover/internal/jobs/board"
 	"layover/internal/jobs/posting"
 )
 
@@ -111,6 +112,25 @@ func TestDuplicateOfAnEarlierAnswerIsNotGiven(t *testing.T) {
 					t.Errorf("limit %d: %s was given %d times", limit, title, n)
 				}
 			}
+		}
+	})
+}
+
+// Of two jobs that look the same one is the other board's, whenever it comes.
+func TestOnlyOneJobOfASourceIsTheEarlierOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		first, second := double("beta", "Acme", "https://acme.example/careers"), double("beta", "Acme", "https://acme.example/careers")
+		second.ID = "beta//2"
+		alpha := &stand{name: "alpha", pages: [][]posting.Job{{double("alpha", "Acme", "https://acme.example/careers")}}}
+		beta := &stand{name: "beta", pages: [][]posting.Job{{first, second}}, fail: func(_, call int) error {
+			if call == 1 {
+				return trouble(board.Unavailable)
+			}
+			return nil
+		}}
+		seen, answers := follow(t, engine(Options{}, alpha, beta), time.Second, Query{})
+		if len(answers) != 2 || len(seen) != 2 || seen["alpha//1"] != 1 || seen["beta//2"] != 1 {
+			t.Errorf("%d answers gave %v; want alpha's, then beta's second", len(answers), seen)
 		}
 	})
 }
