@@ -59,26 +59,21 @@ func (e *Engine) save(b bookmark) string {
 	}
 	var id [idBytes]byte
 	rand.Read(id[:])
-	key := e.key()
-	e.o.Store.Put(macKey, key, cursorTTL) // lives as long as the youngest cursor
-	cursor := base64.RawURLEncoding.EncodeToString(seal(key, id[:]))
+	e.o.Store.Put(macKey, e.key, cursorTTL) // lives as long as the youngest cursor
+	cursor := base64.RawURLEncoding.EncodeToString(seal(e.key, id[:]))
 	e.o.Store.Put(prefix+cursor, value, cursorTTL)
 	return prefix + cursor
 }
 
-// key is what this engine's cursors are sealed with. It is kept where they are,
-// so that they outlive a restart together.
-func (e *Engine) key() []byte {
-	e.keyMu.Lock()
-	defer e.keyMu.Unlock()
-	if e.macKey == nil {
-		var ok bool
-		if e.macKey, ok = e.o.Store.Get(macKey); !ok || len(e.macKey) != sha256.Size {
-			e.macKey = make([]byte, sha256.Size)
-			rand.Read(e.macKey)
-		}
+// cursorKey is what cursors are sealed with. It is kept where they are, so that
+// they outlive a restart together.
+func cursorKey(store Store) []byte {
+	key, ok := store.Get(macKey)
+	if !ok || len(key) != sha256.Size {
+		key = make([]byte, sha256.Size)
+		rand.Read(key)
 	}
-	return e.macKey
+	return key
 }
 
 // seal is id and its code.
@@ -98,7 +93,7 @@ func (e *Engine) open(cursor string) (bookmark, error) {
 		return refuse("not a cursor of this server: repeat the one of the last answer exactly, or begin again without one")
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(code)
-	if err != nil || len(raw) != idBytes+macBytes || !hmac.Equal(raw, seal(e.key(), raw[:idBytes])) {
+	if err != nil || len(raw) != idBytes+macBytes || !hmac.Equal(raw, seal(e.key, raw[:idBytes])) {
 		return refuse("altered, or of another server: repeat the one of the last answer exactly, or begin again without one")
 	}
 	value, ok := e.o.Store.Get(cursor)

@@ -83,10 +83,8 @@ type Engine struct {
 	boards []*board.Board
 	fetch  func(*board.Board) board.Fetch
 	o      Options
+	key    []byte         // see cursorKey
 	work   sync.WaitGroup // goroutines of sources
-
-	keyMu  sync.Mutex
-	macKey []byte // what cursors are sealed with; nil: not yet known
 }
 
 // New is an engine over these boards, in this order of preference when several
@@ -109,7 +107,7 @@ func New(boards []*board.Board, fetch func(*board.Board) board.Fetch, o Options)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Engine{boards: boards, fetch: fetch, o: o}
+	return &Engine{boards: boards, fetch: fetch, o: o, key: cursorKey(o.Store)}
 }
 
 // Wait returns when no goroutine of the engine is left. Call it when no

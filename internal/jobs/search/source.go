@@ -154,11 +154,23 @@ func (o *listing) page(ctx context.Context, fetch board.Fetch, s *source) (p boa
 }
 
 // take books the page, and says whether the next one should be read.
-func (o *listing) take(ctx context.Context, s *source, p board.Page, rows []row, err error) (more bool) {
+func (o *listing) take(ctx context.Context, s *source, p board.Page, rows []row, err error) bool {
+	more, enough := o.enter(ctx, s, p, rows, err)
+	if enough {
+		o.enough()
+	}
+	select {
+	case o.changed <- struct{}{}:
+	default:
+	}
+	return more
+}
+
+func (o *listing) enter(ctx context.Context, s *source, p board.Page, rows []row, err error) (more, enough bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
-		return false
+		return false, false
 	}
 	if len(s.pages) == 0 {
 		o.waiting--
@@ -168,14 +180,7 @@ func (o *listing) take(ctx context.Context, s *source, p board.Page, rows []row,
 	} else {
 		o.book(s, p, rows)
 	}
-	if o.waiting == 0 && o.full() {
-		o.enough()
-	}
-	select {
-	case o.changed <- struct{}{}:
-	default:
-	}
-	return err == nil && !s.last && s.reason == "" && !o.full()
+	return err == nil && !s.last && s.reason == "" && !o.full(), o.waiting == 0 && o.full()
 }
 
 // full reports whether there is enough for an answer.
