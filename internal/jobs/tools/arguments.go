@@ -53,7 +53,7 @@ func mistakeOf(err error) *mistake {
 	}
 	m := &mistake{name: name, want: bad.Want}
 	if bad.Value != "" {
-		m.value = strconv.Quote(bad.Value)
+		m.value = strconv.Quote(clean(bad.Value, 80))
 	}
 	for field, argument := range argumentOf {
 		m.want = strings.ReplaceAll(m.want, "with "+field, "with "+argument)

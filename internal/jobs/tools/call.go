@@ -22,47 +22,63 @@ var (
 // calls are the tool calls in progress.
 type calls struct {
 	mu       sync.Mutex
-	cancels  map[uint64]context.CancelCauseFunc
-	last     uint64 // key of cancels
+	byKey    map[uint64]running
+	last     uint64 // key of byKey
 	stopping bool
 }
 
+type running struct {
+	session *mcp.ServerSession
+	cancel  context.CancelCauseFunc
+}
+
 // begin derives the context of a call that stop ends.
-func (c *calls) begin(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+func (c *calls) begin(ctx context.Context, session *mcp.ServerSession) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopping {
 		cancel(errStopping)
 	}
-	if c.cancels == nil {
-		c.cancels = make(map[uint64]context.CancelCauseFunc)
+	if c.byKey == nil {
+		c.byKey = make(map[uint64]running)
 	}
 	c.last++
 	key := c.last
-	c.cancels[key] = cancel
+	c.byKey[key] = running{session, cancel}
 	return ctx, func(cause error) {
 		cancel(cause)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.cancels, key)
+		delete(c.byKey, key)
 	}
 }
 
-// stop has all calls answered at once with what there is, and those that come.
-func (c *calls) stop() {
+// stop has the calls of a session answered at once with what there is.
+func (c *calls) stop(session *mcp.ServerSession) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.byKey {
+		if one.session == session {
+			one.cancel(errStopping)
+		}
+	}
+}
+
+// stopAll has all calls answered at once with what there is, and those that come.
+func (c *calls) stopAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopping = true
-	for _, cancel := range c.cancels {
-		cancel(errStopping)
+	for _, one := range c.byKey {
+		one.cancel(errStopping)
 	}
 }
 
 // operation begins the budget of a call. It ends at what comes first of when,
 // the deadline that the HTTP request brought, and the longest that is allowed.
 func (s *Server) operation(ctx context.Context, req *mcp.CallToolRequest, when span) (context.Context, func(), *mistake) {
-	ctx, cancel := s.calls.begin(ctx)
+	ctx, cancel := s.calls.begin(ctx, req.Session)
 	unhook := func() bool { return true }
 	limit, given := s.o.Longest, false
 	if p := s.posts.of(req.Extra); p != nil {

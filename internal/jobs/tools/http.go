@@ -257,7 +257,7 @@ func (s *Server) peek(w http.ResponseWriter, r *http.Request, body []byte, p *po
 
 // Stop has the calls in progress answered with what there is, and all that come.
 // It is for the end of an HTTP server's drain.
-func (s *Server) Stop() { s.calls.stop() }
+func (s *Server) Stop() { s.calls.stopAll() }
 
 // Drain is how long calls may go on after a stop.
 func (s *Server) Drain() time.Duration { return s.o.Drain }

@@ -28,6 +28,9 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.Writer
 	if err != nil {
 		return err
 	}
+	t.mu.Lock()
+	t.session = session
+	t.mu.Unlock()
 	err = session.Wait()
 	if errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) {
 		err = nil
@@ -49,6 +52,7 @@ type stdio struct {
 	stop   context.Context
 
 	mu      sync.Mutex
+	session *mcp.ServerSession
 	open    map[jsonrpc.ID]bool // calls that are not answered; true: cancelled
 	changed chan struct{}       // one of them was answered
 }
@@ -157,7 +161,10 @@ func (t *stdio) Write(ctx context.Context, msg jsonrpc.Message) error {
 // with what there is.
 func (t *stdio) drain(ctx context.Context) {
 	t.await(ctx, t.server.o.Drain)
-	t.server.calls.stop()
+	t.mu.Lock()
+	session := t.session
+	t.mu.Unlock()
+	t.server.calls.stop(session)
 	t.await(ctx, time.Second) // to write them
 }
 

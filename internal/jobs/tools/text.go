@@ -102,7 +102,10 @@ func stopWords(reason string) string {
 
 // text is a job on two lines: what it is, and how to get at it.
 func (j Job) text() string {
-	facts := []string{j.Title, j.Company}
+	facts := []string{j.Title}
+	if j.Company != "" {
+		facts = append(facts, j.Company)
+	}
 	if len(j.Locations) > 0 {
 		facts = append(facts, strings.Join(j.Locations, "; "))
 	}
@@ -126,7 +129,7 @@ func (j Job) text() string {
 	}
 	var b strings.Builder
 	b.WriteString(strings.Join(facts, " | "))
-	fmt.Fprintf(&b, "\n   id=%s %s\n", j.ID, j.URL)
+	b.WriteString(strings.TrimRight("\n   id="+j.ID+" "+j.URL, " ") + "\n")
 	if len(j.AlsoAt) > 0 {
 		fmt.Fprintf(&b, "   also: %s\n", strings.Join(j.AlsoAt, " "))
 	}

@@ -46,7 +46,7 @@ func TestJ51_NoCallTakesLongerThanTheLongestAndItsCursorGoesOn(t *testing.T) {
 	}
 }
 
-func TestTheEarliestOfAllDeadlinesIsTheCalls(t *testing.T) {
+func TestJ4_TheEarliestOfAllDeadlinesIsTheCalls(t *testing.T) {
 	for _, test := range []struct {
 		name, arguments string
 		want            time.Duration
@@ -248,7 +248,7 @@ func aborted(t *testing.T, body string, header http.Header) {
 			t.Errorf("the request to the board ended %v after its client left", d)
 		}
 		synctest.Wait()
-		if n := len(r.posts.byToken) + len(r.calls.cancels); n != 0 {
+		if n := len(r.posts.byToken) + len(r.calls.byKey); n != 0 {
 			t.Errorf("%d calls and POSTs are remembered after their end", n)
 		}
 	})
