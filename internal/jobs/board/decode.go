@@ -10,6 +10,7 @@ import (
 	"html"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,11 @@ func Classify(a Answer) *Trouble {
 	case a.Status == http.StatusGone, a.Status == http.StatusMethodNotAllowed, a.Status == http.StatusNotImplemented:
 		return trouble(Gone, "this address of the board was retired (%s)", status)
 	case a.Status >= 300 && a.Status < 400:
-		return trouble(Unavailable, "the board sends elsewhere, and that is not followed (%s)", status)
+		elsewhere := "elsewhere"
+		if to, err := url.Parse(a.Header.Get("Location")); err == nil && to.Host != "" {
+			elsewhere = "to " + short(to.Host)
+		}
+		return trouble(Unavailable, "the board sends %s, and that is not followed (%s)", elsewhere, status)
 	case a.Status >= 500:
 		return trouble(Unavailable, "the board is in trouble (%s)", status)
 	}

@@ -61,6 +61,15 @@ func TestClassify_J21_J22_J27_EachStatusHasItsOwnMeaning(t *testing.T) {
 	}
 }
 
+func TestClassifyNamesWhereARedirectLeads(t *testing.T) {
+	for location, want := range map[string]string{"https://careers.acme.example/o?token=secret": "sends to careers.acme.example,", "/login": "sends elsewhere,", "": "sends elsewhere,"} {
+		got := Classify(Answer{Status: 302, Header: http.Header{"Location": {location}}})
+		if got == nil || got.Verdict != Unavailable || !strings.Contains(got.Detail, want) || strings.Contains(got.Detail, "secret") {
+			t.Errorf("Classify of a redirect to %q: %v, want %q", location, got, want)
+		}
+	}
+}
+
 func TestClassify_J12_ReadsRetryAfterInAllItsForms(t *testing.T) {
 	for _, c := range []struct {
 		hint, date string

@@ -169,10 +169,17 @@ func label(title, company string, domains ...string) (name, domain string, err e
 }
 
 func valued(title, name string, valid *regexp.Regexp) (string, error) {
-	if !valid.MatchString(name) {
-		return "", fmt.Errorf("board: %q cannot be a company on %s: expected its name as in the address of its job pages (%s)", short(name), title, valid)
+	if valid.MatchString(name) {
+		return name, nil
 	}
-	return name, nil
+	letters := "letters, digits, '.', '-' and '_', at most 100"
+	switch valid {
+	case hostLabel:
+		letters = "letters, digits and '-', at most 63"
+	case ashbyName:
+		letters = "letters of any script, digits, blanks and a few signs, at most 100"
+	}
+	return "", fmt.Errorf("board: %q cannot be a company on %s: write its name as it stands in the address of its job pages (%s)", short(name), title, letters)
 }
 
 // address is s as a URL, or nil if s does not look like one. People leave out
