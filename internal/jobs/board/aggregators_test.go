@@ -53,6 +53,13 @@ func TestArbeitnowJobs(t *testing.T) {
 	}
 }
 
+func TestArbeitnowEndsWithAnEmptyPage(t *testing.T) {
+	s := newSite(t, world("arbeitnow", 1, 1), `[{text: '{"data":[],"links":{"next":"https://www.arbeitnow.com/api/job-board-api?page=2"}}'}]`)
+	if pages := s.list("arbeitnow", ""); len(pages) != 1 {
+		t.Errorf("%d pages", len(pages))
+	}
+}
+
 // It cannot be asked for one job: its pages are searched, and not all of them.
 func TestArbeitnowLooksForAJobOnItsPages(t *testing.T) {
 	s := newSite(t, world("arbeitnow", 1, 1100), "")
@@ -103,6 +110,27 @@ func TestHimalayasShortPagesAreNotTheEnd(t *testing.T) {
 	pages := s.list("himalayas", "")
 	if got := locals(jobsOf(pages)); !slices.Equal(got, []string{"a/1", "a/2", "a/3", "a/4"}) || len(pages) != 4 {
 		t.Errorf("%d pages: %v", len(pages), got)
+	}
+}
+
+func TestHimalayasEndsWhereItSaysNoMore(t *testing.T) {
+	s := newSite(t, world("himalayas", 1, 1), "")
+	page := func(token, query, text string) board.Page {
+		s.Play(fakeboards.Script{{Text: text}})
+		p, err := board.Find("himalayas").Page(t.Context(), s.fetch, board.Listing{Query: query}, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	if p := page("cursor:x", "", himalayasPage(0, 45, "1")); p.Next != "" { // its offset means nothing
+		t.Errorf("behind the last cursor comes %q", p.Next)
+	}
+	if p := page("page:2", "go", himalayasPage(20, 95)); p.Next != "" {
+		t.Errorf("behind an empty page of a search comes %q", p.Next)
+	}
+	if p := page("page:2", "go", himalayasPage(20, 95, "1")); p.Next != "page:3" {
+		t.Errorf("behind a short page of a search comes %q", p.Next)
 	}
 }
 
@@ -202,6 +230,13 @@ func TestJ34_RemotiveSaysThatItKeepsSomethingBack(t *testing.T) {
 	p := s.list("remotive", "")[0]
 	if !p.Capped || p.Total != 1600 || len(p.Jobs) != 1500 || p.Next != "" {
 		t.Errorf("capped %v, total %d, %d jobs, next %q", p.Capped, p.Total, len(p.Jobs), p.Next)
+	}
+}
+
+func TestRemotiveCountsWhatItSendsIfItTellsNothingElse(t *testing.T) {
+	s := newSite(t, world("remotive", 1, 1), `[{text: '{"job-count":1,"jobs":[{"id":1,"title":"Dev"}]}'}]`)
+	if p := s.list("remotive", "")[0]; p.Total != 1 || p.Capped {
+		t.Errorf("total %d, capped %v", p.Total, p.Capped)
 	}
 }
 

@@ -149,11 +149,12 @@ type head struct {
 	pay            []posting.Pay
 }
 
-const hnLongest = 200 // bytes of a title; a head without bars is the beginning of a text
+const hnLongest = 200 // bytes of a title or a name; a head without bars is the beginning of a text
 
 var (
 	hnAddress = regexp.MustCompile(`\b(?:https?://|www\.)[^\s()]+`)
 	hnKind    = regexp.MustCompile(`(?i)^(?:full[- ]?time|part[- ]?time|contract(?:or|ors)?|freelance|intern(?:s|ship|ships)?|temporary)(?:\W+(?:full[- ]?time|part[- ]?time|contract(?:or|ors)?|freelance|intern(?:s|ship|ships)?|and|or|only))*$`)
+	hnOr      = regexp.MustCompile(`(?i)\W+(?:or|and)\W+|[,/+&]`)
 	hnJoint   = regexp.MustCompile(`(?i)^(?:or|and)\s+|\s+(?:or|and)$`) // of a place and a way to work
 	hnVisa    = regexp.MustCompile(`(?i)\bvisa\b`)
 )
@@ -180,12 +181,12 @@ func isRole(part string) bool {
 }
 
 func readHead(line string) head {
-	line = posting.Text(strings.ReplaceAll(line, "\n", " "))
+	line = posting.Text(strings.NewReplacer("\n", " ", "｜", "|").Replace(line))
 	parts := strings.Split(line, "|")
 	if len(parts) == 1 {
 		return head{title: clip(line, hnLongest)}
 	}
-	h := head{company: strings.Trim(withoutAddress(parts[0]), " -–—:,")}
+	h := head{company: clip(strings.Trim(withoutAddress(parts[0]), " -–—:,"), hnLongest)}
 	var left []string
 	for _, part := range parts[1:] {
 		part = withoutAddress(part)
@@ -198,7 +199,8 @@ func readHead(line string) head {
 		case !strings.ContainsFunc(part, unicode.IsLetter), hnVisa.MatchString(part):
 		case hnKind.MatchString(part):
 			if h.kind == "" {
-				h.kind, h.kindRaw = posting.TypeOf(part), part
+				h.kind, _ = firstType(hnOr.Split(part, -1))
+				h.kindRaw = part
 			}
 		case paid && !isRole(part):
 			h.pay = append(h.pay, pay)
@@ -227,7 +229,7 @@ func (h *head) roleAndPlaces(left []string) {
 			role = i // by custom it comes first
 		}
 		if i == role {
-			h.title = part
+			h.title = clip(part, hnLongest)
 			continue
 		}
 		h.workplace = ways(h.workplace, found)

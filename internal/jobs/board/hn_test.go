@@ -77,7 +77,9 @@ func TestHNHeads(t *testing.T) {
 		`東雲システム | シニアソフトウェアエンジニア | 東京 | REMOTE`: {
 			"東雲システム", "シニアソフトウェアエンジニア", []string{"東京"}, []posting.Workplace{remote}, "", ""},
 		`Acme | Full-time or Contract | Remote | Data Scientist`: {
-			"Acme", "Data Scientist", nil, []posting.Workplace{remote}, posting.Contract, ""},
+			"Acme", "Data Scientist", nil, []posting.Workplace{remote}, posting.FullTime, ""},
+		`Acme ｜ Qatar ｜ Head of Data ｜ intern/contractor`: {"Acme", "Head of Data", []string{"Qatar"}, nil, posting.Internship, ""},
+		`Acme | Senior Engineer, €80k - €90k | Porto`:     {"Acme", "Senior Engineer, €80k - €90k", []string{"Porto"}, nil, "", ""},
 		`Acme | Remote`: {"Acme", "Acme | Remote", nil, []posting.Workplace{remote}, "", ""},
 		`We are looking for a gardener in Porto.<p>Write to us.`: {
 			"", "We are looking for a gardener in Porto.", nil, nil, "", ""},

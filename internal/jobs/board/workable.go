@@ -44,11 +44,8 @@ var workable = Board{
 			return p, err
 		}
 		second, secondErr := workableSearch(ctx, fetch, in, "")
-		if secondErr == nil || err == nil && !workableUnsure(secondErr) {
+		if secondErr == nil || err == nil { // of an empty widget the other door knows more
 			return second, secondErr
-		}
-		if err == nil { // an empty widget, and nothing behind the other door
-			return Page{}, secondErr
 		}
 		return Page{}, err
 	},

@@ -146,3 +146,15 @@ func TestWorkableHidesWhatItIsAskedToHide(t *testing.T) {
 		t.Errorf("locations %q", got)
 	}
 }
+
+func TestWorkableLeavesATokenThatComesAgain(t *testing.T) {
+	s := newSite(t, world("workable", 1, 1), `[{path: "`+widget+`", status: 404},
+		{text: '{"total":9,"results":[{"title":"SRE","shortcode":"X1","remote":true}],"nextPage":"same=="}'}]`)
+	pages := s.list("workable", "acme")
+	if len(pages) != 2 {
+		t.Errorf("%d pages, want 2: the second gives its own token again", len(pages))
+	}
+	if ways := pages[0].Jobs[0].Workplace; !slices.Equal(ways, []posting.Workplace{posting.Remote}) {
+		t.Errorf("workplace %v, want what remote says where nothing else does", ways)
+	}
+}

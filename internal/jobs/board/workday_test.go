@@ -80,6 +80,9 @@ func TestWorkdayPagesByTwenties(t *testing.T) {
 			t.Errorf("page %d: total %d, capped %v, broken %d", i+1, p.Total, p.Capped, p.Broken)
 		}
 	}
+	if language := s.Requests()[0].Header.Get("Accept-Language"); !strings.HasPrefix(language, "en") {
+		t.Errorf("asked in the language %q: its words for dates would be in another", language)
+	}
 	var body map[string]any
 	if err := json.Unmarshal([]byte(s.Requests()[1].Body), &body); err != nil || len(body) != 4 || body["offset"] != 20.0 || body["limit"] != 20.0 {
 		t.Errorf("second request %v, %v", body, err)
@@ -142,6 +145,27 @@ func TestJ33_WorkdaysTotalIsWhatItHasWhereThatCanBeKnown(t *testing.T) {
 	}
 }
 
+// A site that tells no total is read until a page is short, and one that counts
+// a job twice in its facets is not taken for a large one.
+func TestWorkdayWithoutATotalEndsWithAShortPage(t *testing.T) {
+	rows := func(from, n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"title":"Job","externalPath":"/job/X/Job_R-%d"}`, from+i))
+		}
+		return strings.Join(all, ",")
+	}
+	s := newSite(t, world("workday", 1, 1), "")
+	s.Play([]rule{{Body: `"offset":0`, Text: `{"jobPostings":[` + rows(0, 20) + `]}`}, {Text: `{"jobPostings":[` + rows(20, 3) + `]}`}})
+	if pages := s.list("workday", acmeWorkday); len(pages) != 2 || len(jobsOf(pages)) != 23 {
+		t.Errorf("%d pages with %d jobs", len(pages), len(jobsOf(pages)))
+	}
+	s.Play([]rule{{Text: `{"total":3,"jobPostings":[` + rows(0, 3) + `],"facets":[{"facetParameter":"timeType","values":[{"count":3},{"count":2}]}]}`}})
+	if p := s.list("workday", acmeWorkday)[0]; p.Total != 3 || p.Capped {
+		t.Errorf("total %d, capped %v", p.Total, p.Capped)
+	}
+}
+
 func TestJ13_WorkdayRefusedMidwayKeepsItsPagesAndSaysWhen(t *testing.T) {
 	s := newSite(t, world("workday", 1, 100), `[{from: 3, status: 429, headers: {Retry-After: "86400"}}]`)
 	pages, err := s.pages("workday", board.Listing{Company: s.company("workday", acmeWorkday)})
@@ -193,6 +217,9 @@ func TestWorkdayGetsAJob(t *testing.T) {
 		if err != nil || job.ID != listed[i].ID || job.HTML != want.HTML || job.Company != "Acme" || job.Title != posting.Text(want.Title) {
 			t.Fatalf("got %+v, %v, want %+v", job, err, want)
 		}
+		if job.Posted.Precision != posting.Relative || !job.Posted.At.Equal(listed[i].Posted.At) {
+			t.Errorf("posted %+v, listed as %+v", job.Posted, listed[i].Posted)
+		}
 		if job.URL != listed[i].URL || !strings.HasPrefix(job.URL, "https://acme.wd1.myworkdayjobs.com/External/job/") {
 			t.Errorf("URL %s, listed as %s", job.URL, listed[i].URL)
 		}
@@ -234,6 +261,13 @@ func TestWorkdayPostingsThatAreOverAreGone(t *testing.T) {
 	s := newSite(t, world("workday", 1, 1), `[{text: '{"jobPostingInfo":{"title":"Analyst","posted":false,"canApply":false}}'}]`)
 	_, err := s.get("workday", acmeWorkday, "job/Lisbon/Analyst_R-1")
 	trouble(t, err, board.Gone)
+	s.Play([]rule{{Text: `{"jobPostingInfo":{"title":"Analyst","canApply":false}}`}})
+	_, err = s.get("workday", acmeWorkday, "job/Lisbon/Analyst_R-1")
+	trouble(t, err, board.Gone)
+	s.Play([]rule{{Text: `{"jobPostingInfo":{"title":"Analyst","posted":true,"canApply":false}}`}}) // one applies elsewhere
+	if _, err = s.get("workday", acmeWorkday, "job/Lisbon/Analyst_R-1"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestWorkdayAsksForNothingButPostings(t *testing.T) {

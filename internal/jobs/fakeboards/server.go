@@ -39,6 +39,9 @@ type Server struct {
 // maxSeen bounds what a server that runs for long remembers of single requests.
 const maxSeen = 20_000
 
+// maxShown bounds what is remembered of a request's body, in bytes.
+const maxShown = 2 << 10
+
 // maxRequest bounds the body of a request to a board, in bytes.
 const maxRequest = 64 << 10
 
@@ -85,9 +88,9 @@ type Seen struct {
 	Path   string // as it was sent, escaped
 	Query  string
 	Header http.Header
-	Body   string
-	Rule   int // the rule of the script that it met, from 1; 0: none
-	Status int // what was answered; 0: nothing yet, or the connection was reset
+	Body   string // its beginning
+	Rule   int    // the rule of the script that it met, from 1; 0: none
+	Status int    // what was answered; 0: nothing yet, or the connection was reset
 }
 
 // Requests returns what was received so far, in order; of very many, the first.
@@ -199,7 +202,7 @@ func (s *Server) begin(r *http.Request, body []byte) exchange {
 		x.seen = len(s.seen)
 		s.seen = append(s.seen, Seen{
 			At: now, Board: board, Host: x.host, Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
-			Header: r.Header.Clone(), Body: string(body), Rule: number,
+			Header: r.Header.Clone(), Body: string(body[:min(len(body), maxShown)]), Rule: number,
 		})
 	}
 	s.counts[[2]string{x.host, r.URL.EscapedPath()}]++

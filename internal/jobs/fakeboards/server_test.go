@@ -128,6 +128,28 @@ func TestAStalledBodyEndsWithTheCallerOnly(t *testing.T) {
 	})
 }
 
+func TestClosingThePipeEndsWhatIsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Generate(Plan{}))
+		s.Play(Script{{Delay: Duration(time.Hour)}})
+		pipe := NewPipe(s)
+		client := &http.Client{Transport: &http.Transport{DialContext: pipe.Dial}}
+		begin, done := time.Now(), make(chan error)
+		go func() {
+			_, err := client.Get(remotiveURL)
+			done <- err
+		}()
+		synctest.Wait()
+		pipe.Close()
+		if err := <-done; err == nil || time.Since(begin) != 0 {
+			t.Errorf("the request ended with %v after %v", err, time.Since(begin))
+		}
+		if _, err := pipe.Dial(t.Context(), "tcp", "remotive.com:443"); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("dialling afterwards gave %v", err)
+		}
+	})
+}
+
 func TestACutBodyIsNoWholeAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, Plan{}, `[{board: remotive, cut: 100}]`)
