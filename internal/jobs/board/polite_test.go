@@ -42,7 +42,7 @@ func operation(t *testing.T, d time.Duration) context.Context {
 // everything is listed and many single jobs are asked for, and nobody complains.
 func TestNoBoardIsAskedMoreThanItAllows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := fakeboards.Generate(fakeboards.Plan{Companies: 3, Jobs: 45})
+		w := fakeboards.Generate(fakeboards.Plan{Companies: 2, Jobs: 25})
 		s := fakeboards.New(w)
 		s.SetLimits(true)
 		c := polite(t, s)
@@ -57,7 +57,7 @@ func TestNoBoardIsAskedMoreThanItAllows(t *testing.T) {
 							t.Errorf("%s %s: page %q: %v", b.Name, listing.in.Company.Slug, token, err)
 							return
 						}
-						for _, job := range p.Jobs[:min(8, len(p.Jobs))] {
+						for _, job := range p.Jobs[:min(6, len(p.Jobs))] {
 							all.Go(func() {
 								_, _, local, _ := posting.SplitID(job.ID)
 								if _, err := b.Get(ctx, c.Fetch(b), listing.in.Company, local); err != nil {
@@ -78,7 +78,7 @@ func TestNoBoardIsAskedMoreThanItAllows(t *testing.T) {
 				t.Errorf("%s was asked for %s too early, at %v", seen.Host, seen.Path, seen.At)
 			}
 		}
-		if n := s.Count("", ""); n < 100 {
+		if n := s.Count("", ""); n < 60 {
 			t.Errorf("only %d requests", n)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 // remotiveMost is how many jobs remotive sends, whatever it has.
-const remotiveMost = 1500
+const remotiveMost = 500
 
 // remotive takes filters and heeds none: what it sends is always its newest
 // jobs, with dates that have no zone.
