@@ -30,6 +30,8 @@ type crowd struct {
 	shown turnstile.Claim // what the place has
 	until time.Time
 	alone bool // everybody had left since the place was entered
+
+	trouble *Error // what keeps the last flight; nil: nothing is known
 }
 
 // member is one request of a crowd.
@@ -83,13 +85,14 @@ func (cs *crowds) enter(actor string) *crowd {
 	return c
 }
 
-// leave ends one use of actor's crowd.
+// leave ends one use of actor's crowd. It takes crowds.mu before crowd.mu.
 func (cs *crowds) leave(actor string, c *crowd) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if c.users--; c.users == 0 {
 		delete(cs.of, actor)
 		if cap(c.byClaim.list) <= 64 {
+			c.blame(nil)
 			cs.empty = c
 		}
 	}
@@ -206,4 +209,19 @@ func (c *crowd) bestLocked() (turnstile.Claim, time.Time) {
 		}
 	}
 	return best, c.byEnd.list[0].end
+}
+
+// blame notes what keeps the crowd's flight; nil is said by one that begins.
+func (c *crowd) blame(e *Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trouble = e
+}
+
+// blamed returns what keeps the crowd's flight, or kept its last one: a caller
+// whose leaving ends a flight asks after that end.
+func (c *crowd) blamed() *Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trouble
 }

@@ -11,8 +11,11 @@ type Flight struct {
 	parked *parking.Flight
 	clock  *wakeClock
 	crowd  *crowd
-	over   <-chan struct{}  // closed once everybody has left for good
-	place  *turnstile.Place // the last one entered; of the goroutine that runs Resume
+	over   <-chan struct{} // closed once everybody has left for good
+
+	// Of the goroutine that runs Resume.
+	place *turnstile.Place // the last one entered
+	awake bool             // nothing had to be woken
 }
 
 // Park makes the park transition: from now on each caller needs a spot in the
@@ -47,3 +50,18 @@ func (f *Flight) Enter(t *turnstile.Turnstile) *turnstile.Place {
 	f.place = f.crowd.stand(t, f.over)
 	return f.place
 }
+
+// Trouble says why the wake-up has not succeeded yet: what a caller is told
+// whose budget ends from now on, until the next Trouble. The error is shared by
+// all callers and must not be changed any more.
+func (f *Flight) Trouble(e *Error) {
+	select {
+	case <-f.over: // the crowd may be with a successor
+	default:
+		f.crowd.blame(e)
+	}
+}
+
+// Awake says that the actor was awake before Resume asked: to its callers, no
+// wake-up took place. It is called by the goroutine that runs Resume.
+func (f *Flight) Awake() { f.awake = true }

@@ -26,7 +26,9 @@ const (
 	StillWaking      Reason = "still_waking"      // the budget ended while the actor was starting
 	StartFailed      Reason = "start_failed"      // the wake-up failed
 	BackingOff       Reason = "backing_off"       // wake-ups failed lately; the next try is not due yet
+	WakeTimeout      Reason = "wake_timeout"      // an attempt to wake the actor took longer than it may
 	PlaneUnavailable Reason = "plane_unavailable" // what wakes actors cannot be reached
+	PlaneFailed      Reason = "plane_failed"      // what wakes actors gave an answer that is of no use
 	ActorUnreachable Reason = "actor_unreachable" // awake, but no connection to it can be had
 	ActorFailed      Reason = "actor_failed"      // the connection broke before an answer
 	AttemptTimeout   Reason = "attempt_timeout"   // the budget ended before the actor answered
@@ -37,7 +39,7 @@ const (
 // Reasons lists every reason once.
 var Reasons = []Reason{
 	BadRequest, BadDeadline, DeadlinePast, NoRoute, UnknownActor, Forbidden, Unauthenticated,
-	LotFull, ActorBusy, NoWorker, StillWaking, StartFailed, BackingOff, PlaneUnavailable,
+	LotFull, ActorBusy, NoWorker, StillWaking, StartFailed, BackingOff, WakeTimeout, PlaneUnavailable, PlaneFailed,
 	ActorUnreachable, ActorFailed, AttemptTimeout, ClientGone, Internal,
 }
 

@@ -24,6 +24,7 @@ package router
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -46,7 +47,7 @@ type Options struct {
 type Router struct {
 	plane   Plane
 	lot     *parking.Lot
-	flights *parking.Flights[string, Target]
+	flights *parking.Flights[string, landing]
 	names   atomic.Pointer[Names]
 	crowds  crowds
 	gates   gates
@@ -61,7 +62,7 @@ func New(plane Plane, lot *parking.Lot, o Options) *Router {
 	r := &Router{
 		plane:   plane,
 		lot:     lot,
-		flights: parking.NewFlights[string, Target](lot, parking.Options{Linger: o.Linger}),
+		flights: parking.NewFlights[string, landing](lot, parking.Options{Linger: o.Linger}),
 		observe: o.Observe,
 	}
 	r.wakes.linger = o.Linger
@@ -233,8 +234,8 @@ func (r *Router) await(ctx context.Context, ask Ask, ride *Ride) (*Ride, error) 
 		return w.result(err)
 	}
 	for {
-		target, outcome, err := r.flights.Join(w.ctx, w.actor, w.fly)
-		if over, err := w.landed(target, outcome, err); over {
+		landed, outcome, err := r.flights.Join(w.ctx, w.actor, w.fly)
+		if over, err := w.landed(landed, outcome, err); over {
 			return w.result(err)
 		}
 	}
@@ -305,10 +306,16 @@ func (w *waiting) takeTurn() (bool, error) {
 	return w.boarded, nil
 }
 
+// landing is what a flight brings.
+type landing struct {
+	target Target
+	awake  bool // nothing had to be woken
+}
+
 // landed takes the end of one flight in. It reports whether the wait is over.
 //
 //go:noinline
-func (w *waiting) landed(target Target, outcome *parking.Outcome, err error) (bool, error) {
+func (w *waiting) landed(landed landing, outcome *parking.Outcome, err error) (bool, error) {
 	for _, span := range outcome.Phases {
 		budget.From(w.ctx).Record(span.Name, span.From, span.To)
 	}
@@ -316,6 +323,10 @@ func (w *waiting) landed(target Target, outcome *parking.Outcome, err error) (bo
 	ride.Parked = ride.Parked || outcome.Parked
 	ride.ParkedFor += outcome.ParkedFor
 	switch {
+	case landed.awake:
+		if ride.Wake == "" {
+			ride.Wake = WakeNone
+		}
 	case outcome.Leader:
 		ride.Wake = WakeTriggered
 	case ride.Wake == "":
@@ -323,11 +334,11 @@ func (w *waiting) landed(target Target, outcome *parking.Outcome, err error) (bo
 	}
 	switch {
 	case err != nil:
-		return true, w.refused(w.router.refused(w.ctx, w.actor, outcome, err))
+		return true, w.refused(w.router.refused(w.ctx, w.actor, outcome, err, w.crowd))
 	case over(w.ctx) != nil: // it landed just before the end: too late to forward anything
 		return true, w.refused(w.router.ended(w.ctx, w.actor, StillWaking))
-	case ride.use.Take(target):
-		ride.Target, w.boarded = target, true
+	case ride.use.Take(landed.target):
+		ride.Target, w.boarded = landed.target, true
 	}
 	return w.boarded, nil
 }
@@ -345,28 +356,29 @@ func (w *waiting) refused(e *Error) error {
 	return e
 }
 
-func (w *waiting) fly(ctx context.Context, f *parking.Flight) (Target, error) {
+func (w *waiting) fly(ctx context.Context, f *parking.Flight) (landing, error) {
 	return w.router.fly(ctx, w.actor, f)
 }
 
 // fly runs one wake-up for everybody who waits for actor.
-func (r *Router) fly(ctx context.Context, actor string, f *parking.Flight) (Target, error) {
+func (r *Router) fly(ctx context.Context, actor string, f *parking.Flight) (landing, error) {
 	crowd := r.crowds.enter(actor) // kept for who joins later, also if everybody has left already
 	defer r.crowds.leave(actor, crowd)
 	flight := &Flight{parked: f, clock: r.wakes.begin(actor), crowd: crowd, over: ctx.Done()}
+	crowd.blame(nil)
 	served := false
 	defer func() { // also when the plane panics
 		crowd.step(flight.place)
 		r.wakes.end(actor, flight.clock, served)
 	}()
 	target, err := r.plane.Resume(ctx, actor, flight)
-	served = err == nil
-	return target, err
+	served = err == nil && !flight.awake
+	return landing{target, flight.awake}, err
 }
 
 // refused turns the end of a wait without a target into what the caller is
 // told.
-func (r *Router) refused(ctx context.Context, actor string, outcome *parking.Outcome, err error) *Error {
+func (r *Router) refused(ctx context.Context, actor string, outcome *parking.Outcome, err error, crowd *crowd) *Error {
 	switch outcome.Result {
 	case parking.Shed:
 		e := &Error{Reason: LotFull, Actor: actor, Err: err, RetryAfter: r.wakes.expect(actor),
@@ -376,10 +388,15 @@ func (r *Router) refused(ctx context.Context, actor string, outcome *parking.Out
 		}
 		return e
 	case parking.BudgetExhausted, parking.Canceled:
+		late := StillWaking
 		if outcome.Stage == PhaseLine {
-			return r.ended(ctx, actor, NoWorker)
+			late = NoWorker
 		}
-		return r.ended(ctx, actor, StillWaking)
+		e := r.ended(ctx, actor, late)
+		if trouble := crowd.blamed(); trouble != nil && e.Reason == late {
+			e.Reason, e.Detail, e.Err = trouble.Reason, trouble.Detail, fmt.Errorf("%w; %w", trouble, e.Err)
+		}
+		return e
 	}
 	refusal := explained(err, actor)
 	if refusal.RetryAfter == 0 {

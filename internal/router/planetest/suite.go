@@ -25,8 +25,12 @@ type Rig struct {
 	Broken  string   // an actor of the same pool whose start always fails; empty: the case is left out
 
 	// KnowsState says that requests to awake actors are answered from the
-	// plane's own knowledge, without a flight.
+	// plane's own knowledge, without a flight, and that each wake-up parks at
+	// once.
 	KnowsState bool
+	// WakeTakes is the least time that a wake-up takes. It may be zero if
+	// KnowsState is set.
+	WakeTakes time.Duration
 	// Wakes returns how many times actor was started.
 	Wakes func(actor string) uint64
 	// Sleep puts an awake actor to sleep and returns when its worker is free.
@@ -130,6 +134,14 @@ func awakePassesFullLot(t *testing.T, rig *Rig) {
 
 func lotOfZero(t *testing.T, rig *Rig) {
 	r := rig.router(0)
+	if !rig.KnowsState { // such a plane parks only a wake-up for which there is no worker
+		for _, actor := range rig.Actors[:rig.Workers] {
+			defer mustRide(t, rig, r, actor).Done()
+		}
+		_, err := ask(r, rig.Actors[rig.Workers])
+		wantReason(t, err, router.LotFull)
+		return
+	}
 	_, err := ask(r, rig.Actors[0])
 	wantReason(t, err, router.LotFull)
 	// The refused request has begun the wake-up: with room to park, the next
@@ -222,8 +234,15 @@ func budgetEnds(t *testing.T, rig *Rig) {
 
 func wakeOutlivesCallers(t *testing.T, rig *Rig) {
 	r := rig.router(0)
-	_, err := ask(r, rig.Actors[0]) // shed: its wake-up goes on without a caller
-	wantReason(t, err, router.LotFull)
+	if rig.KnowsState {
+		_, err := ask(r, rig.Actors[0]) // shed: its wake-up goes on without a caller
+		wantReason(t, err, router.LotFull)
+	} else {
+		short, cancel := budget.For(context.Background(), rig.WakeTakes/2)
+		defer cancel()
+		_, err := r.Route(short, router.Ask{Actor: rig.Actors[0]})
+		wantReason(t, err, router.StillWaking)
+	}
 	ctx, cancel := budget.For(context.Background(), patience)
 	defer cancel()
 	if err := r.Wait(ctx); err != nil {
@@ -288,9 +307,9 @@ func failedStart(t *testing.T, rig *Rig) {
 	}
 	for range callers {
 		switch err := <-errs; router.ReasonOf(err) {
-		case router.StartFailed, router.BackingOff: // the latter for who came after the failure
+		case router.StartFailed, router.PlaneFailed, router.BackingOff: // the latter for who came after the failure
 		default:
-			t.Errorf("Route(%s) = %v, want reason start_failed", rig.Broken, err)
+			t.Errorf("Route(%s) = %v, want reason start_failed or plane_failed", rig.Broken, err)
 		}
 	}
 	if active := r.Lot().Snapshot().Active; active != 0 {

@@ -295,6 +295,7 @@ func (x *GetActorRequest) GetActor() *ObjectRef {
 type Actor struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Metadata       *ResourceMetadata      `protobuf:"bytes,1,opt,name=metadata,proto3" json:"metadata,omitempty"`
+	ActorTemplate  *ObjectRef             `protobuf:"bytes,4,opt,name=actor_template,json=actorTemplate,proto3" json:"actor_template,omitempty"` // its selector limits the workers too
 	WorkerSelector *Selector              `protobuf:"bytes,5,opt,name=worker_selector,json=workerSelector,proto3" json:"worker_selector,omitempty"`
 	Status         *ActorStatus           `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
 	unknownFields  protoimpl.UnknownFields
@@ -334,6 +335,13 @@ func (*Actor) Descriptor() ([]byte, []int) {
 func (x *Actor) GetMetadata() *ResourceMetadata {
 	if x != nil {
 		return x.Metadata
+	}
+	return nil
+}
+
+func (x *Actor) GetActorTemplate() *ObjectRef {
+	if x != nil {
+		return x.ActorTemplate
 	}
 	return nil
 }
@@ -616,9 +624,10 @@ const file_ateapi_proto_rawDesc = "" +
 	"\x05actor\x18\x01 \x01(\v2\r.ateapi.ActorR\x05actor\x12\x18\n" +
 	"\aresumed\x18\x02 \x01(\bR\aresumed\":\n" +
 	"\x0fGetActorRequest\x12'\n" +
-	"\x05actor\x18\x01 \x01(\v2\x11.ateapi.ObjectRefR\x05actor\"\xa5\x01\n" +
+	"\x05actor\x18\x01 \x01(\v2\x11.ateapi.ObjectRefR\x05actor\"\xdf\x01\n" +
 	"\x05Actor\x124\n" +
-	"\bmetadata\x18\x01 \x01(\v2\x18.ateapi.ResourceMetadataR\bmetadata\x129\n" +
+	"\bmetadata\x18\x01 \x01(\v2\x18.ateapi.ResourceMetadataR\bmetadata\x128\n" +
+	"\x0eactor_template\x18\x04 \x01(\v2\x11.ateapi.ObjectRefR\ractorTemplate\x129\n" +
 	"\x0fworker_selector\x18\x05 \x01(\v2\x10.ateapi.SelectorR\x0eworkerSelector\x12+\n" +
 	"\x06status\x18\a \x01(\v2\x13.ateapi.ActorStatusR\x06status\"n\n" +
 	"\x10ResourceMetadata\x12\x1a\n" +
@@ -690,21 +699,22 @@ var file_ateapi_proto_depIdxs = []int32{
 	5,  // 1: ateapi.ResumeActorResponse.actor:type_name -> ateapi.Actor
 	1,  // 2: ateapi.GetActorRequest.actor:type_name -> ateapi.ObjectRef
 	6,  // 3: ateapi.Actor.metadata:type_name -> ateapi.ResourceMetadata
-	7,  // 4: ateapi.Actor.worker_selector:type_name -> ateapi.Selector
-	8,  // 5: ateapi.Actor.status:type_name -> ateapi.ActorStatus
-	10, // 6: ateapi.Selector.match_labels:type_name -> ateapi.Selector.MatchLabelsEntry
-	0,  // 7: ateapi.ActorStatus.state:type_name -> ateapi.ActorState
-	9,  // 8: ateapi.ActorStatus.worker_assignment:type_name -> ateapi.WorkerAssignment
-	1,  // 9: ateapi.WorkerAssignment.worker:type_name -> ateapi.ObjectRef
-	2,  // 10: ateapi.Control.ResumeActor:input_type -> ateapi.ResumeActorRequest
-	4,  // 11: ateapi.Control.GetActor:input_type -> ateapi.GetActorRequest
-	3,  // 12: ateapi.Control.ResumeActor:output_type -> ateapi.ResumeActorResponse
-	5,  // 13: ateapi.Control.GetActor:output_type -> ateapi.Actor
-	12, // [12:14] is the sub-list for method output_type
-	10, // [10:12] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	1,  // 4: ateapi.Actor.actor_template:type_name -> ateapi.ObjectRef
+	7,  // 5: ateapi.Actor.worker_selector:type_name -> ateapi.Selector
+	8,  // 6: ateapi.Actor.status:type_name -> ateapi.ActorStatus
+	10, // 7: ateapi.Selector.match_labels:type_name -> ateapi.Selector.MatchLabelsEntry
+	0,  // 8: ateapi.ActorStatus.state:type_name -> ateapi.ActorState
+	9,  // 9: ateapi.ActorStatus.worker_assignment:type_name -> ateapi.WorkerAssignment
+	1,  // 10: ateapi.WorkerAssignment.worker:type_name -> ateapi.ObjectRef
+	2,  // 11: ateapi.Control.ResumeActor:input_type -> ateapi.ResumeActorRequest
+	4,  // 12: ateapi.Control.GetActor:input_type -> ateapi.GetActorRequest
+	3,  // 13: ateapi.Control.ResumeActor:output_type -> ateapi.ResumeActorResponse
+	5,  // 14: ateapi.Control.GetActor:output_type -> ateapi.Actor
+	13, // [13:15] is the sub-list for method output_type
+	11, // [11:13] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_ateapi_proto_init() }

@@ -22,6 +22,7 @@ type Pool struct {
 // Actor is an actor, suspended at first.
 type Actor struct {
 	Name     string            // atespace/name
+	Template string            // name of its template, which has no effect here; may be empty
 	Selector map[string]string // labels that a worker must have; none: any worker will do
 	Resume   time.Duration     // how long a resume takes, with its worker claimed
 }
@@ -177,6 +178,9 @@ func (a *actor) wireLocked() *ateapi.Actor {
 	out := &ateapi.Actor{
 		Metadata: &ateapi.ResourceMetadata{Atespace: atespace, Name: name, Uid: "uid-of-" + atespace + "-" + name, Version: a.version},
 		Status:   &ateapi.ActorStatus{State: a.state},
+	}
+	if a.Template != "" {
+		out.ActorTemplate = &ateapi.ObjectRef{Atespace: atespace, Name: a.Template}
 	}
 	if len(a.Selector) > 0 {
 		out.WorkerSelector = &ateapi.Selector{MatchLabels: maps.Clone(a.Selector)}

@@ -1,0 +1,259 @@
+package substrate
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"layover/internal/router"
+	"layover/internal/substrate/ateapi"
+)
+
+// Resume implements [router.Plane].
+func (p *Plane) Resume(ctx context.Context, actor string, f *router.Flight) (router.Target, error) {
+	ref, err := ParseRef(actor)
+	if err != nil {
+		return router.Target{}, err
+	}
+	w := &wakeUp{plane: p, flight: f, ref: ref, begun: time.Now()}
+	defer w.end()
+	w.enter(router.PhaseWake)
+	if target, over, err := w.attempt(ctx); over {
+		return target, err
+	}
+	if p.o.FailFast {
+		return w.insist(ctx)
+	}
+	return w.wait(ctx)
+}
+
+// wakeUp is one run of Resume.
+type wakeUp struct {
+	plane  *Plane
+	flight *router.Flight
+	ref    Ref
+	begun  time.Time
+
+	code    codes.Code // of the last answer
+	refused time.Time  // the last one that said that there is no worker
+	pauses  *backoff.ExponentialBackOff
+
+	mu       sync.Mutex // before the flight's; guards the fields below
+	calling  bool
+	phase    string
+	endPhase func()
+}
+
+// enter begins a phase, which ends the one before.
+func (w *wakeUp) enter(phase string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.enterLocked(phase)
+}
+
+func (w *wakeUp) enterLocked(phase string) {
+	if phase == w.phase {
+		return
+	}
+	if w.endPhase != nil {
+		w.endPhase()
+	}
+	w.phase, w.endPhase = phase, w.flight.Phase(phase)
+}
+
+func (w *wakeUp) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.endPhase()
+}
+
+// waking begins the phase of a wake-up if the call that it was set for still
+// runs.
+func (w *wakeUp) waking() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.calling {
+		w.enterLocked(router.PhaseWake)
+	}
+}
+
+func (w *wakeUp) setCalling(calling bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calling = calling
+}
+
+// attempt asks the control plane once. It reports whether that ends the flight,
+// with a target or an error; if not, w.code says why another attempt makes sense,
+// and the flight is parked.
+func (w *wakeUp) attempt(ctx context.Context) (router.Target, bool, error) {
+	if !w.flight.Commit() {
+		return router.Target{}, true, context.Cause(ctx)
+	}
+	resp, err := w.call(ctx)
+	if err == nil {
+		target, err := w.plane.target(w.ref, resp.GetActor())
+		if err == nil && !resp.GetResumed() {
+			w.flight.Awake()
+		}
+		return target, true, err
+	}
+	w.code = status.Code(err)
+	trouble := refusal(w.ref, err)
+	if !retryable(w.code, w.plane.o.FailFast) {
+		return router.Target{}, true, trouble
+	}
+	w.flight.Trouble(trouble)
+	if w.code == codes.ResourceExhausted {
+		w.refused = time.Now()
+	}
+	if !w.plane.o.FailFast {
+		w.flight.Park(string(trouble.Reason))
+	}
+	if !w.flight.Uncommit() {
+		return router.Target{}, true, context.Cause(ctx)
+	}
+	return router.Target{}, false, trouble
+}
+
+// call sends ResumeActor. While the flight is committed its context does not
+// end, so the call is bounded by its own ceiling alone.
+func (w *wakeUp) call(ctx context.Context) (*ateapi.ResumeActorResponse, error) {
+	o := &w.plane.o
+	ctx, cancel := context.WithTimeout(ctx, o.AttemptTimeout)
+	defer cancel()
+	// An attempt that lasts longer than a refusal does is the actor's waking.
+	// Those that do not are so many that they would fill the ledger.
+	w.setCalling(true)
+	defer w.setCalling(false)
+	defer time.AfterFunc(o.Interval, w.waking).Stop()
+	return w.plane.client.ResumeActor(ctx, &ateapi.ResumeActorRequest{Actor: w.ref.wire()})
+}
+
+// wait attempts again until that ends the flight.
+func (w *wakeUp) wait(ctx context.Context) (router.Target, error) {
+	key := w.lineKey(ctx)
+	l := w.plane.lines.enter(key)
+	defer w.plane.lines.leave(key, l)
+	for {
+		if w.code != codes.ResourceExhausted { // not for want of a worker
+			w.enter(router.PhaseRetry)
+			if err := sleep(ctx, w.pause()); err != nil {
+				return router.Target{}, err
+			}
+		}
+		if target, over, err := w.probe(ctx, l); over {
+			return target, err
+		}
+	}
+}
+
+// lineKey asks once which workers the actor can have.
+func (w *wakeUp) lineKey(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	a, err := w.plane.client.GetActor(ctx, &ateapi.GetActorRequest{Actor: w.ref.wire()})
+	if err != nil {
+		return sharedLine // if it matters, the next attempt has the same trouble
+	}
+	return lineKey(a)
+}
+
+// probe stands in the line and attempts when it is at its head, as long as
+// there is no worker. It reports whether that ends the flight.
+func (w *wakeUp) probe(ctx context.Context, l *line) (router.Target, bool, error) {
+	w.enter(router.PhaseLine)
+	pass, ok := w.flight.Enter(l.turns).Wait(ctx)
+	defer func() { pass.Return() }()
+	for ok {
+		if early := w.due(l).Sub(time.Now()); early > 0 {
+			if err := sleep(ctx, early); err != nil {
+				return router.Target{}, true, err
+			}
+			// Somebody with a better claim may have come meanwhile. Who stands in line
+			// before he gives his pass back loses it only to such a one.
+			place := w.flight.Enter(l.turns)
+			pass.Return()
+			pass, ok = place.Wait(ctx)
+			continue
+		}
+		before := w.refused
+		target, over, err := w.attempt(ctx)
+		switch {
+		case w.refused != before:
+			l.due = w.refused.Add(w.interval())
+		case err == nil: // the next may find a worker too
+			l.due = time.Time{}
+		}
+		if over || w.code != codes.ResourceExhausted {
+			return target, over, err
+		}
+		w.enter(router.PhaseLine)
+	}
+	return router.Target{}, true, context.Cause(ctx)
+}
+
+// due is when w, which has the pass of l, may attempt.
+func (w *wakeUp) due(l *line) time.Time {
+	if w.refused.IsZero() {
+		return l.due
+	}
+	own := w.refused.Add(w.plane.o.Interval)
+	if own.After(l.due) {
+		return own
+	}
+	return l.due
+}
+
+// insist attempts again as long as another operation is under way, with parking
+// off.
+func (w *wakeUp) insist(ctx context.Context) (router.Target, error) {
+	w.enter(router.PhaseRetry)
+	for {
+		pause := w.pause()
+		left := failFastBudget - time.Since(w.begun)
+		if err := sleep(ctx, min(pause, left)); err != nil {
+			return router.Target{}, err
+		}
+		target, over, err := w.attempt(ctx)
+		if over || pause >= left {
+			return target, err
+		}
+	}
+}
+
+// pause is the next of the flight's own pauses.
+func (w *wakeUp) pause() time.Duration {
+	if w.pauses == nil {
+		o := &w.plane.o
+		w.pauses = &backoff.ExponentialBackOff{
+			InitialInterval: o.Interval, Multiplier: o.Factor, RandomizationFactor: o.Jitter,
+			MaxInterval: max(o.Interval, longestPause),
+		}
+	}
+	return w.pauses.NextBackOff()
+}
+
+// interval is the wait between two attempts of a line. It does not grow: there
+// is one who asks, and all behind him wait for what he finds.
+func (w *wakeUp) interval() time.Duration {
+	o := &w.plane.o
+	b := backoff.ExponentialBackOff{InitialInterval: o.Interval, Multiplier: 1, RandomizationFactor: o.Jitter, MaxInterval: o.Interval}
+	return b.NextBackOff()
+}
+
+// sleep returns after d, or with the cause when ctx ends sooner.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
