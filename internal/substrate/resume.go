@@ -170,7 +170,8 @@ func (w *wakeUp) probe(ctx context.Context, l *line) (router.Target, bool, error
 	pass, ok := w.flight.Enter(l.turns).Wait(ctx)
 	defer func() { pass.Return() }()
 	for ok {
-		if early := w.due(l).Sub(time.Now()); early > 0 {
+		now := time.Now()
+		if early := w.due(l).Sub(now); early > 0 {
 			if err := sleep(ctx, early); err != nil {
 				return router.Target{}, true, err
 			}
