@@ -41,7 +41,7 @@ func Markdown(source string, limit int) (md string, cut bool) {
 
 var converters = sync.OnceValue(func() *converter.Converter {
 	c := converter.NewConverter(converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(
-		commonmark.WithLinkEmptyContentBehavior(commonmark.LinkBehaviorSkip))))
+		commonmark.WithLinkEmptyContentBehavior(commonmark.LinkBehaviorSkip), commonmark.WithListEndComment(false))))
 	for _, name := range []string{"img", "picture", "svg", "math", "video", "audio", "canvas", "object", "embed", "template",
 		"select", "button", "noembed", "noframes", "title"} {
 		c.Register.TagType(name, converter.TagTypeRemove, converter.PriorityEarly)
@@ -141,46 +141,32 @@ func boundary(s string) int {
 	return len(s)
 }
 
-// linkAround is where the link begins and ends that at falls into: "[text](url)"
-// or "<url>". Without one, both are at.
+// linkAround is where the link begins and ends that at falls into. Without one,
+// both are at. A bracket that is not escaped begins a link, or stands in code.
 func linkAround(md string, at int) (start, end int) {
-	line := strings.LastIndex(md[:at], "\n\n") + 1
-	for i := line; i < at; i++ {
+	for i := strings.LastIndex(md[:at], "\n\n") + 1; i < at; i++ {
 		switch md[i] {
 		case '\\':
 			i++
 		case '[':
 			if end := linkEnd(md, i); end > at {
 				return i, end
-			} else if end > i {
-				i = end - 1
-			}
-		case '<':
-			if end := strings.IndexByte(md[i:], '>'); end > 0 && i+end >= at {
-				return i, i + end + 1
 			}
 		}
 	}
 	return at, at
 }
 
-// linkEnd is the place after the link that begins at from, or from if none does.
+// linkEnd is the place after "[text](address)" at from, or from if that is no
+// link.
 func linkEnd(md string, from int) int {
-	depth := 0
 	for i := from; i < len(md); i++ {
 		switch md[i] {
 		case '\\':
 			i++
-		case '[':
-			depth++
 		case ']':
-			if depth--; depth > 0 {
-				continue
-			}
-			if i+1 < len(md) && md[i+1] == '(' {
-				if end := strings.IndexByte(md[i:], ')'); end > 0 {
-					return i + end + 1
-				}
+			if end := strings.IndexByte(md[i:], ')'); end > 0 && md[i+1] == '(' {
+				return i + end + 1
 			}
 			return from
 		}

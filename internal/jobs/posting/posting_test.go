@@ -75,6 +75,12 @@ func TestMarkdown(t *testing.T) {
 	if md, cut := Markdown(strings.Repeat(`\`, 100), 50); md != strings.Repeat(`\`, 44) || !cut {
 		t.Errorf("Markdown of backslashes = %q, %v", md, cut)
 	}
+	if md, _ := Markdown("<ul><li>a</li></ul><ul><li>b</li></ul>", 0); md != "- a\n\n\n- b" && md != "- a\n\n- b" {
+		t.Errorf("Markdown of two lists = %q", md)
+	}
+	if md, cut := Markdown("<p>"+strings.Repeat("a", most)+"</p><p>b</p>", 0); len(md) > most || !cut || strings.Contains(md, "b") {
+		t.Errorf("Markdown of more than is read: %d bytes, %v", len(md), cut)
+	}
 	if md, cut := Markdown("", 10); md != "" || cut {
 		t.Errorf("Markdown of nothing = %q, %v", md, cut)
 	}
@@ -91,6 +97,11 @@ func TestMarkdownCuts(t *testing.T) {
 		{"between sentences", "<p>First one here. Second one here. Third one is long</p>", 45, "First one here. Second one here."},
 		{"between words", "<p>" + strings.Repeat("word ", 20) + "</p>", 30, "word word word word"},
 		{"before a link, not inside it", link, 80, strings.TrimSpace(strings.Repeat("word ", 10))},
+		{"before a link whose text it would cut", `<p>` + strings.Repeat("word ", 10) + `<a href="https://acme.example/">` + strings.Repeat("page ", 20) + `</a></p>`, 90, strings.TrimSpace(strings.Repeat("word ", 10))},
+		{"after a link", `<p><a href="https://acme.example/">the [page]</a> ` + strings.Repeat("word ", 20) + `</p>`, 60, `[the \[page\]](https://acme.example/) word word word`},
+		{"between lines", "<ul><li>" + strings.Repeat("a ", 12) + "</li><li>" + strings.Repeat("b ", 30) + "</li></ul>", 50, "- " + strings.TrimSpace(strings.Repeat("a ", 12))},
+		{"with code closed", "<pre>" + strings.Repeat("x = [y](z)\n", 20) + "</pre>", 60, "```\n" + strings.Repeat("x = [y](z)\n", 4) + "```"},
+		{"with bold text that only begins left out", "<p>" + strings.Repeat("a ", 14) + "<b>" + strings.Repeat("b", 60) + "</b></p>", 40, strings.TrimSpace(strings.Repeat("a ", 14))},
 		{"between runes", "<p>" + strings.Repeat("語", 30) + "</p>", 21, strings.Repeat("語", 5)},
 		{"after a full stop that has no blank", "<p>" + strings.Repeat("語", 8) + "。" + strings.Repeat("字", 30) + "</p>", 50, strings.Repeat("語", 8) + "。"},
 		{"with bold text closed", "<p><b>" + strings.Repeat("word ", 20) + "</b></p>", 30, "**word word word word**"},
@@ -257,7 +268,7 @@ func TestSalary_J46_WhatIsNotStatedStaysUnknown(t *testing.T) {
 
 func TestPeriodAndCurrency(t *testing.T) {
 	for in, want := range map[string]string{"per-year-salary": "year", "per-hour-wage": "hour", "1 YEAR": "year", "1 MONTH": "month", "NONE": "",
-		"annual": "year", "PA": "year", "PH": "hour", "hourly": "hour", "per_month": "month", "": "", "hour or day": ""} {
+		"annual": "year", "PA": "year", "PH": "hour", "hourly": "hour", "per_month": "month", "": "", "月給": "month", "/h": "hour", "year_" + strings.Repeat("x", 300): "", "hour or day": ""} {
 		if got := Period(in); got != want {
 			t.Errorf("Period(%q) = %q, want %q", in, got, want)
 		}
