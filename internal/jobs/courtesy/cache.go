@@ -80,7 +80,7 @@ func (e *entry) withheld(now time.Time) bool { return age(e.At, now) < e.Least }
 
 // useful reports whether the entry can still save a question, or part of one.
 func (e *entry) useful(now time.Time) bool {
-	return age(e.At, now) < max(e.Fresh, e.Least) || e.Packed > 0 && e.validator()
+	return e.withheld(now) || e.Packed > 0 && (age(e.At, now) < e.Fresh || e.validator())
 }
 
 func (e *entry) validator() bool {

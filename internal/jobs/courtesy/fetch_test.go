@@ -232,6 +232,32 @@ func TestAPostIsAskedAgainWithoutACondition(t *testing.T) {
 	}))
 }
 
+// Half an answer does not take the place of a whole one.
+func TestABrokenAnswerDoesNotReplaceAKeptOne(t *testing.T) {
+	synctest.Test(t, on(func() http.HandlerFunc {
+		asked := 0
+		return func(w http.ResponseWriter, r *http.Request) {
+			asked++
+			switch {
+			case asked == 2:
+				w.Write([]byte(`{"jobs":[`))
+			case r.Header.Get("If-None-Match") != "":
+				w.WriteHeader(http.StatusNotModified)
+			default:
+				w.Header().Set("Etag", `"v1"`)
+				w.Write([]byte(`{"jobs":[]}`))
+			}
+		}
+	}(), func(t *testing.T, p *play, c *Courtesy) {
+		for _, want := range []string{`{"jobs":[]}`, `{"jobs":[`, `{"jobs":[]}`} {
+			if a := mustGet(t, c, acme(), jobsURL); string(a.Body) != want {
+				t.Errorf("the answer is %q, want %q", a.Body, want)
+			}
+			during(2 * time.Minute)
+		}
+	}))
+}
+
 // A 304 may bring a new tag for the same thing.
 func TestA304RenewsTheTag(t *testing.T) {
 	synctest.Test(t, on(func(w http.ResponseWriter, r *http.Request) {

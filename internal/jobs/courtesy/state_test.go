@@ -409,10 +409,16 @@ func TestWhatMustNotBeStoredIsNotWrittenDown(t *testing.T) {
 		during(2 * time.Second)
 		mustGet(t, c, acme(), jobsURL)
 		p.wantAts(0) // it is fresh in memory
-		c = restarted(t, p, c, folder)
+		c.Close()
 		if files, _ := filepath.Glob(filepath.Join(folder, answersName, "*")); len(files) != 0 {
 			t.Errorf("bodies %v, want none", files)
 		}
+		edited(t, folder, func(st *state) {
+			if len(st.Answers) != 0 {
+				t.Errorf("%d answers are saved, want none", len(st.Answers))
+			}
+		})
+		c = restarted(t, p, c, folder)
 		mustGet(t, c, acme(), jobsURL)
 		p.wantAts(0, 2*time.Second)
 	}))
@@ -520,7 +526,7 @@ func FuzzRestore(f *testing.F) {
 		Answers: []savedEntry{{Age: time.Minute, entry: entry{Key: strings.Repeat("ab", 32), Fresh: time.Hour, Packed: 10, Size: 20, Sum: "x"}},
 			{Age: -1, entry: entry{Key: "../../x", Least: 1 << 62, Packed: -1}}}})
 	f.Add(string(whole))
-	f.Add(`{"keeps":{"cursors":[{"key":"a","left_ns":9223372036854775807}]}}`)
+	f.Add(`{"saved":"9999-01-01T00:00:00Z","keeps":{"cursors":[{"key":"a","left_ns":9223372036854775807}]}}`)
 	f.Add(`{"program":"layover-jobs","version":1,"saved":"9999-01-01T00:00:00Z","pauses_left_ns":{"a":9223372036854775807,"b":-9223372036854775808}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		var st state
@@ -689,4 +695,16 @@ func TestABodyThatIsReplacedWhileItIsWrittenIsDropped(t *testing.T) {
 	if len(bodies) != 1 || bodies[0] != second || len(dropped) != 1 {
 		t.Errorf("to be written: %v, to be removed: %v; want the second, and the first's", bodies, dropped)
 	}
+}
+
+func TestAPauseIsWrittenAtOnce(t *testing.T) {
+	synctest.Test(t, on(limitedFor("3600"), func(t *testing.T, p *play, _ *Courtesy) {
+		c := p.open(Options{Folder: t.TempDir()})
+		defer c.Close()
+		get(c, acme(), time.Minute, jobsURL)
+		synctest.Wait()
+		if saved := c.Stats().Saved; !saved.Equal(time.Now()) {
+			t.Errorf("last saved at %v, want now, %v", saved, time.Now())
+		}
+	}))
 }
