@@ -118,16 +118,6 @@ func ReadScript(r io.Reader) (Script, error) {
 	return script, nil
 }
 
-// Check returns what is wrong with a script that was not read from a file.
-func (s Script) Check() error {
-	for i, rule := range s {
-		if err := rule.check(); err != nil {
-			return fmt.Errorf("fakeboards: rule %d of the script: %w", i+1, err)
-		}
-	}
-	return nil
-}
-
 func (r Rule) check() error {
 	if names := Boards(); r.Board != "" && !slices.Contains(names, r.Board) {
 		return fmt.Errorf("board: there is no %q: write one of %s", r.Board, strings.Join(names, ", "))

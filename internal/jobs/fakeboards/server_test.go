@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -309,6 +311,42 @@ func TestLimitsAreThoseOfTheBoards(t *testing.T) {
 		c.SetLimits(false)
 		if got := statuses(2); !reflect.DeepEqual(got, []int{200, 200}) {
 			t.Errorf("without limits: %v", got)
+		}
+	})
+}
+
+// Eight at once, ten a second, and headers that say so.
+func TestSmartRecruitersTellsItsLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, Plan{}, `[{times: 9, delay: 2s}]`)
+		c.SetLimits(true)
+		const url = "http://api.smartrecruiters.com/v1/companies/Acme1/postings"
+		statuses := make(map[int]int)
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range 9 {
+			all.Go(func() {
+				res, _ := c.mustGet(t, url)
+				mu.Lock()
+				defer mu.Unlock()
+				statuses[res.StatusCode]++
+			})
+		}
+		all.Wait()
+		if statuses[200] != 8 || statuses[429] != 1 {
+			t.Errorf("nine at once: %v, want eight answers and one refusal", statuses)
+		}
+		time.Sleep(time.Second)
+		for i := range 11 {
+			res, _ := c.mustGet(t, url)
+			left, free := res.Header.Get("X-RateLimit-Remaining"), res.Header.Get("X-RateLimit-Concurrent-Remaining")
+			want := 200
+			if i == 10 {
+				want = 429
+			}
+			if res.StatusCode != want || left != strconv.Itoa(max(9-i, 0)) || free != "7" || res.Header.Get("X-RateLimit-Limit") != "10" {
+				t.Errorf("request %d: %d, %s left, %s free; want %d, %d, 7", i+1, res.StatusCode, left, free, want, max(9-i, 0))
+			}
 		}
 	})
 }
