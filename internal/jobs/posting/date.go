@@ -9,9 +9,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Epoch reads seconds or milliseconds since 1970: they cannot be mistaken for
+// epoch reads seconds or milliseconds since 1970: they cannot be mistaken for
 // each other within this century. Zero is unknown.
-func Epoch(n int64) Date {
+func epoch(n int64) Date {
 	if n >= 1e11 || n <= -1e11 {
 		return instant(time.UnixMilli(n))
 	}
@@ -36,7 +36,7 @@ func When(s string, now time.Time) Date {
 		if len(s) < 9 {
 			return Date{}
 		}
-		return Epoch(n)
+		return epoch(n)
 	}
 	if s[0] >= '0' && s[0] <= '9' || strings.Contains(s, ":") {
 		for _, layout := range zoned {

@@ -10,7 +10,7 @@ import (
 
 // Salary is what a board states in numbers. Nil, zero and negative ends are
 // unknown; without any end there is nothing stated, and ok is false. Currency
-// and period are read as Currency and Period do.
+// and period are words or codes for them.
 func Salary(low, high *float64, currency, period string) (pay Pay, ok bool) {
 	low, high = known(low), known(high)
 	if low == nil && high == nil {
@@ -19,7 +19,7 @@ func Salary(low, high *float64, currency, period string) (pay Pay, ok bool) {
 	if low != nil && high != nil && *low > *high {
 		low, high = high, low
 	}
-	return Pay{Kind: "salary", Min: low, Max: high, Currency: Currency(currency), Period: Period(period), Source: "stated"}, true
+	return Pay{Kind: "salary", Min: low, Max: high, Currency: currencyOf(currency), Period: periodOf(period), Source: "stated"}, true
 }
 
 // Cents are an amount in hundredths.
@@ -122,7 +122,7 @@ func SalaryText(s string) (pay Pay, ok bool) {
 	if first == nil {
 		return Pay{}, false
 	}
-	pay = Pay{Kind: "salary", Currency: Currency(text), Period: Period(text), Source: "text", Text: text}
+	pay = Pay{Kind: "salary", Currency: currencyOf(text), Period: periodOf(text), Source: "text", Text: text}
 	before, after := strings.TrimRight(read[:at[0][0]], "€£$¥₹ "), read[at[0][1]:]
 	beside := false // more words than those that say how the amount is meant
 	switch {
@@ -155,9 +155,9 @@ var signs = []struct{ sign, code string }{
 	{"₺", "TRY"}, {"₪", "ILS"}, {"₫", "VND"}, {"₴", "UAH"}, {"฿", "THB"}, {"zł", "PLN"}, {"Kč", "CZK"}, {"円", "JPY"},
 }
 
-// Currency finds the ISO 4217 code that s is, has beside a number, or shows by
+// currencyOf finds the ISO 4217 code that s is, has beside a number, or shows by
 // an unmistakable sign; "" if there is none.
-func Currency(s string) string {
+func currencyOf(s string) string {
 	if code := strings.ToUpper(strings.TrimSpace(s)); iso4217[code] {
 		return code
 	}
@@ -204,9 +204,9 @@ var periodWords = newLexicon(
 // Chinese and Japanese do not part words.
 var periodSigns = map[string]string{"時給": "hour", "/時": "hour", "日給": "day", "週給": "week", "月給": "month", "月薪": "month", "年収": "year", "年薪": "year"}
 
-// Period finds the period that s is or names: "hour", "day", "week", "month",
+// periodOf finds the period that s is or names: "hour", "day", "week", "month",
 // "year", or "" if it names none, or several.
-func Period(s string) string {
+func periodOf(s string) string {
 	if len(s) > 300 {
 		return ""
 	}

@@ -174,8 +174,8 @@ func TestWhen_J42_KeepsAValueAndItsPrecision(t *testing.T) {
 	if got := When("Posted Today", time.Time{}); got != (Date{}) {
 		t.Errorf("When(relative, unknown now) = %v, want no date", got)
 	}
-	if got := Epoch(0); got != (Date{}) {
-		t.Errorf("Epoch(0) = %v, want no date", got)
+	if got := epoch(0); got != (Date{}) {
+		t.Errorf("epoch(0) = %v, want no date", got)
 	}
 }
 
@@ -269,13 +269,13 @@ func TestSalary_J46_WhatIsNotStatedStaysUnknown(t *testing.T) {
 func TestPeriodAndCurrency(t *testing.T) {
 	for in, want := range map[string]string{"per-year-salary": "year", "per-hour-wage": "hour", "1 YEAR": "year", "1 MONTH": "month", "NONE": "",
 		"annual": "year", "PA": "year", "PH": "hour", "hourly": "hour", "per_month": "month", "": "", "月給": "month", "/h": "hour", "year_" + strings.Repeat("x", 300): "", "hour or day": ""} {
-		if got := Period(in); got != want {
-			t.Errorf("Period(%q) = %q, want %q", in, got, want)
+		if got := periodOf(in); got != want {
+			t.Errorf("periodOf(%q) = %q, want %q", in, got, want)
 		}
 	}
 	for in, want := range map[string]string{"eur": "EUR", " USD ": "USD", "€": "EUR", "$": "", "US$": "USD", "kr": "", "XXX": "", "THE": "", "": "", "100 zł": "PLN"} {
-		if got := Currency(in); got != want {
-			t.Errorf("Currency(%q) = %q, want %q", in, got, want)
+		if got := currencyOf(in); got != want {
+			t.Errorf("currencyOf(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
