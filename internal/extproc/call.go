@@ -1,0 +1,344 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/netip"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	extprocfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"layover/budget"
+	"layover/internal/answer"
+	"layover/internal/router"
+	"layover/turnstile"
+)
+
+// maxEarly is how many messages are taken from a stream while its request is
+// held. Envoy sends none then, as configured here.
+const maxEarly = 8
+
+// call is one stream, which is one request. It belongs to the goroutine of the
+// stream's handler and lives no longer than the handler's call.
+type call struct {
+	server  *Server
+	stream  extprocv3.ExternalProcessor_ProcessServer
+	early   chan early // what listen received; nil: it was not needed
+	asked   bool       // the request's headers are there
+	refused bool       // it was answered with a response
+
+	req     Request
+	arrived time.Time
+	name    Name
+	given   bool          // the caller set a deadline
+	limit   time.Duration // counted from arrived; if given
+	budget  context.Context
+	spend   context.CancelFunc
+	ride    *router.Ride
+}
+
+// early is a message, or what ended the stream.
+type early struct {
+	msg *extprocv3.ProcessingRequest
+	err error
+}
+
+// Process implements the ext_proc service.
+func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error {
+	c := &call{server: s, stream: stream}
+	defer c.end()
+	for {
+		msg, err := c.receive()
+		switch {
+		case err == io.EOF || status.Code(err) == codes.Canceled:
+			return nil
+		case err != nil:
+			return err
+		}
+		reply, err := c.process(msg)
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(reply); err != nil {
+			return err
+		}
+		if c.refused { // Envoy wants nothing else
+			return nil
+		}
+	}
+}
+
+func (c *call) end() {
+	if c.ride != nil {
+		c.ride.Done()
+	}
+}
+
+// process returns the answer to msg.
+func (c *call) process(msg *extprocv3.ProcessingRequest) (*extprocv3.ProcessingResponse, error) {
+	if msg.GetObservabilityMode() {
+		return nil, status.Error(codes.FailedPrecondition, "ext_proc: this processor decides where requests go: turn observability_mode off")
+	}
+	if p := msg.GetProtocolConfig(); duplex(p.GetRequestBodyMode()) || duplex(p.GetResponseBodyMode()) {
+		return nil, status.Errorf(codes.FailedPrecondition,
+			"ext_proc: bodies are not for this processor (request_body_mode %v, response_body_mode %v): set both to NONE",
+			p.GetRequestBodyMode(), p.GetResponseBodyMode())
+	}
+	switch m := msg.GetRequest().(type) {
+	case *extprocv3.ProcessingRequest_RequestHeaders:
+		if c.asked {
+			return nil, status.Error(codes.InvalidArgument, "ext_proc: request headers came twice on one stream")
+		}
+		c.asked = true
+		c.req = newRequest(m.RequestHeaders, msg.GetAttributes())
+		return c.decide()
+	case *extprocv3.ProcessingRequest_RequestBody:
+		return unchanged.requestBody, nil
+	case *extprocv3.ProcessingRequest_RequestTrailers:
+		return unchanged.requestTrailers, nil
+	case *extprocv3.ProcessingRequest_ResponseHeaders:
+		return unchanged.responseHeaders, nil
+	case *extprocv3.ProcessingRequest_ResponseBody:
+		return unchanged.responseBody, nil
+	case *extprocv3.ProcessingRequest_ResponseTrailers:
+		return unchanged.responseTrailers, nil
+	}
+	return nil, status.Error(codes.InvalidArgument, "ext_proc: a message with none of the parts of a request or response that are known here")
+}
+
+func duplex(mode extprocfilterv3.ProcessingMode_BodySendMode) bool {
+	return mode == extprocfilterv3.ProcessingMode_FULL_DUPLEX_STREAMED || mode == extprocfilterv3.ProcessingMode_GRPC
+}
+
+// decide holds the request until it has a ride or a refusal.
+func (c *call) decide() (*extprocv3.ProcessingResponse, error) {
+	c.server.held.enter()
+	defer c.server.held.leave()
+	c.arrived = time.Now()
+	c.budget = c.stream.Context()
+	finish := func(router.Record) {}
+	if begin := c.server.o.Begin; begin != nil {
+		c.budget, finish = begin(c.budget, &c.req)
+	}
+	reply, refusal := c.admit()
+	if c.spend != nil {
+		defer c.spend()
+	}
+	rec := c.record(refusal)
+	c.server.router.Record(rec)
+	finish(rec)
+	if refusal == nil {
+		return reply, nil
+	}
+	if refusal.Reason == router.ClientGone {
+		return nil, status.Error(codes.Canceled, "ext_proc: the client left")
+	}
+	c.refused = true
+	return refuse(refusal, &c.req), nil
+}
+
+// admit contains a panic of whatever stands behind it: it is one request's.
+func (c *call) admit() (reply *extprocv3.ProcessingResponse, refusal *router.Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.server.o.Log.Error("ext_proc: panic", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			reply, refusal = nil, router.Fail(router.Internal, "the router failed", nil)
+		}
+		if refusal != nil && refusal.Actor == "" {
+			refusal.Actor = c.name.Actor
+		}
+	}()
+	if refusal := c.identify(); refusal != nil {
+		return nil, refusal
+	}
+	if refusal := c.board(); refusal != nil {
+		return nil, refusal
+	}
+	return c.routed()
+}
+
+// identify finds out what the request is for and how long it may take.
+func (c *call) identify() *router.Error {
+	name, err := c.server.name(&c.req)
+	if err != nil {
+		return refusalOf(err)
+	}
+	c.name = name
+	hold := name.Route.Budget
+	limit, given, err := budget.ReadHeaders(c.req.header(timeHeaders...))
+	switch {
+	case errors.Is(err, budget.ErrPast):
+		return router.Fail(router.DeadlinePast, strings.TrimPrefix(err.Error(), "budget: "), nil)
+	case err != nil:
+		return router.Fail(router.BadDeadline, strings.TrimPrefix(err.Error(), "budget: "), nil)
+	case given:
+		c.given, c.limit = true, limit
+		hold = limit
+	}
+	c.budget, c.spend = budget.For(c.budget, min(hold, name.Route.MaxBudget))
+	c.budget = turnstile.Begin(c.budget, name.Route.Band)
+	return nil
+}
+
+func refusalOf(err error) *router.Error {
+	if e, ok := errors.AsType[*router.Error](err); ok {
+		own := *e // it may be shared
+		return &own
+	}
+	return router.Fail(router.Internal, "the router failed", err)
+}
+
+// board gets a ride, waiting for it if it must.
+func (c *call) board() *router.Error {
+	route := &c.name.Route
+	ride, err := c.server.router.Route(c.budget, router.Ask{
+		Actor: c.name.Actor, Fallback: route.Fallback, FallbackAfter: route.FallbackAfter, OnWait: c.onWait})
+	if err != nil {
+		return refusalOf(err)
+	}
+	c.ride = ride
+	return nil
+}
+
+// onWait begins to listen, because a request that waits must hear of its
+// client's leaving, and a stream that is closed tells that to its reader alone.
+func (c *call) onWait() (stop func()) {
+	if c.early == nil {
+		c.early = make(chan early, maxEarly)
+		go c.listen(c.spend) // ends with the stream, which ends with its handler
+	}
+	return func() {}
+}
+
+func (c *call) listen(left context.CancelFunc) {
+	gone := c.stream.Context().Done()
+	for {
+		msg, err := c.stream.Recv()
+		if err != nil {
+			left()
+		}
+		select {
+		case c.early <- early{msg, err}:
+		case <-gone:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// receive returns the stream's next message.
+func (c *call) receive() (*extprocv3.ProcessingRequest, error) {
+	if c.early == nil {
+		return c.stream.Recv()
+	}
+	select {
+	case e := <-c.early:
+		return e.msg, e.err
+	case <-c.stream.Context().Done():
+		return nil, status.FromContextError(c.stream.Context().Err()).Err()
+	}
+}
+
+// address returns where the ride goes: Envoy takes an address for it, never a
+// name.
+func (c *call) address() (netip.AddrPort, *router.Error) {
+	addr, err := netip.ParseAddrPort(c.ride.Target.Addr)
+	if err != nil || addr.Port() == 0 && c.name.Port == 0 {
+		e := router.Fail(router.Internal, "the actor has no address that can be routed to", err)
+		e.Wait = c.ride.Wait
+		return netip.AddrPort{}, e
+	}
+	if c.name.Port != 0 {
+		addr = netip.AddrPortFrom(addr.Addr(), c.name.Port)
+	}
+	return addr, nil
+}
+
+// routed returns the answer that lets the request go to its actor.
+func (c *call) routed() (*extprocv3.ProcessingResponse, *router.Error) {
+	addr, refusal := c.address()
+	if refusal != nil {
+		return nil, refusal
+	}
+	r := routing{addr: addr.String(), port: strconv.Itoa(int(addr.Port())), h2c: c.ride.Target.Protocol == router.ProtocolH2C}
+	r.set(originalDstHeader, r.addr)
+	if header := c.server.o.ActorHeader; header != "" {
+		r.set(header, c.boarded())
+	}
+	if c.given {
+		if err := c.writeDeadline(&r); err != nil {
+			e := router.Fail(router.AttemptTimeout, "the request's deadline ended before it could be passed on", err)
+			e.Wait = c.ride.Wait
+			return nil, e
+		}
+	}
+	return r.reply(), nil
+}
+
+// boarded returns the actor that the ride is to.
+func (c *call) boarded() string {
+	if c.ride.FellBack {
+		return c.name.Route.Fallback
+	}
+	return c.name.Actor
+}
+
+// writeDeadline passes on what remains of the caller's deadline.
+func (c *call) writeDeadline(r *routing) error {
+	left := min(c.limit-time.Since(c.arrived), c.server.o.ResponseLimit)
+	ctx, cancel := budget.For(context.Background(), left)
+	defer cancel()
+	h := c.req.header(timeHeaders...)
+	h["content-type"] = []string{c.req.Header("content-type")}
+	tunnel := c.req.tunnels()
+	if !tunnel {
+		h[envoyTimeoutHeader] = []string{"1"} // present, so that it is written
+	}
+	before := make(map[string]bool, len(timeHeaders))
+	for _, name := range timeHeaders {
+		before[name] = len(h[name]) > 0
+	}
+	if err := budget.WriteHeaders(ctx, h); err != nil {
+		return err
+	}
+	for _, name := range timeHeaders {
+		switch {
+		case tunnel && name == envoyTimeoutHeader && before[name]:
+			r.remove(name)
+		case len(h[name]) > 0:
+			r.set(name, h[name][0])
+		case before[name]:
+			r.remove(name)
+		}
+	}
+	return nil
+}
+
+// record is what becomes known of the request here: how it ended after it was
+// let go, Envoy knows.
+func (c *call) record(refusal *router.Error) router.Record {
+	rec := router.Record{
+		ID: c.req.Header("x-request-id"), At: c.arrived, Method: c.req.Method, Route: c.name.Route.Name, Actor: c.name.Actor,
+		Band: c.name.Route.Band, Took: time.Since(c.arrived), Budget: budget.From(c.budget),
+	}
+	if refusal != nil {
+		rec.Wait, rec.Reason, rec.Detail = refusal.Wait, refusal.Reason, refusal.Error()
+		rec.Status = answer.RowOf(refusal.Reason).Status
+		return rec
+	}
+	rec.Wait = c.ride.Wait
+	if c.ride.FellBack {
+		rec.Actor, rec.Instead = c.name.Route.Fallback, c.name.Actor
+	}
+	return rec
+}

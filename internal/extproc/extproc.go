@@ -1,0 +1,149 @@
+// Package extproc is the front for an Envoy that has the connections: an
+// ext_proc server that says, for each request, where Envoy sends it.
+//
+//	s := extproc.New(r, name, extproc.Options{})
+//	g := grpc.NewServer(extproc.ServerOptions()...)
+//	s.Register(g)
+//	go g.Serve(listener)
+//	...
+//	s.Wait(ctx) // every request that was held has its answer
+//	g.Stop()
+//
+// Envoy opens one gRPC stream for each request and holds the request until it
+// is told what to do with the headers. The answer is one of two:
+//
+//   - the actor's address, as dynamic metadata for a cluster of type
+//     ORIGINAL_DST, with the header mutations that belong to it; or
+//   - a response that Envoy gives in the actor's place, from package answer.
+//
+// Only the request's headers are needed. Whatever else an Envoy sends because
+// its configuration asks for it (bodies in a streamed or buffered mode, trailers,
+// response headers) is passed on as it is; what cannot be passed on without
+// work (observability mode, full-duplex bodies) ends the stream with an error
+// that says so.
+//
+// # Time
+//
+// A request's budget is what Envoy may hold it for: its route's, or what the
+// caller's deadline headers ask for, up to the route's maximum. What remains of
+// the caller's deadline after that is passed on in the same headers, and to Envoy
+// in x-envoy-upstream-rq-timeout-ms, since Envoy's own timers begin after the
+// hold. A tunnel (CONNECT, Upgrade) has no such timer: its deadline is kept by
+// whoever set it.
+//
+// # The end of a ride
+//
+// A ride ends with its stream. Envoy closes it when it has nothing more to send
+// on it, which is right after the answer, unless the filter's
+// response_trailer_mode is SEND: then it is at the end of the response or
+// tunnel. For a plane that puts idle actors to sleep it must be.
+//
+// A client that leaves shows as a stream that is reset or as one that is closed;
+// both end the wait. Behind more than a few messages that nobody asked for,
+// the closing is noticed when the wait is over.
+//
+// All methods may be called from any goroutine.
+package extproc
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"layover/internal/router"
+)
+
+// Name is what a Namer makes of a request.
+type Name struct {
+	// Route is what rules the request: budget, band, fallback, its label. Its
+	// conditions do not count.
+	Route router.Route
+	Actor string
+	// Port replaces the port of the actor's address. Zero: it is kept.
+	Port uint16
+}
+
+// Namer finds the actor of a request. The error is a *router.Error; anything
+// else counts as Internal. It must not keep the Request.
+type Namer func(*Request) (Name, error)
+
+// ByRoutes returns a Namer that finds the actor by r's routes. What a CONNECT
+// names is the actor's host and port.
+func ByRoutes(r *router.Router) Namer {
+	return func(req *Request) (Name, error) {
+		route, actor, ok := r.Names().Match(req.Host, req.Path, req.Header)
+		if !ok {
+			return Name{}, router.Fail(router.NoRoute, "no route matches the request", nil)
+		}
+		return Name{Route: route, Actor: actor}, nil
+	}
+}
+
+// Options are the settings that may be left out.
+type Options struct {
+	// ActorHeader names the header that tells the actor's name to what comes
+	// after Envoy; a client's own is overwritten. Default: none.
+	ActorHeader string
+	// ResponseLimit is the most that a caller's deadline can give to the
+	// response, after the hold. Default: no limit.
+	ResponseLimit time.Duration
+	// Begin is called for each request, and the function that it returns with the
+	// request's Record; the context is what the request waits on. It is for
+	// traces. Default: not called.
+	Begin func(context.Context, *Request) (context.Context, func(router.Record))
+	// Log is told of faults. Default: slog.Default().
+	Log *slog.Logger
+}
+
+// Server is the front. Make it with New.
+type Server struct {
+	extprocv3.UnimplementedExternalProcessorServer
+	router *router.Router
+	name   Namer
+	o      Options
+	held   held
+}
+
+// New returns a server that finds each request's actor with name and asks r
+// where it is.
+func New(r *router.Router, name Namer, o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.ResponseLimit <= 0 {
+		o.ResponseLimit = math.MaxInt64
+	}
+	return &Server{router: r, name: name, o: o}
+}
+
+// Register makes s the ext_proc service of g.
+func (s *Server) Register(g grpc.ServiceRegistrar) { extprocv3.RegisterExternalProcessorServer(g, s) }
+
+// Held returns how many requests wait for their answer.
+func (s *Server) Held() int { return s.held.count() }
+
+// Wait returns when no request is held, or with ctx's cause. It is for shutdown,
+// after Envoy was told to take no more.
+func (s *Server) Wait(ctx context.Context) error { return s.held.wait(ctx) }
+
+// maxMessage bounds one message: Envoy takes no header above 60 KiB unless told
+// otherwise, and never more than 8 MiB.
+const maxMessage = 8 << 20
+
+// ServerOptions returns what a gRPC server needs for this service: no bound on
+// streams, because each held request is one, and leave for Envoy to probe a
+// silent connection as often as every ten seconds, which grpc-go else answers by
+// closing it.
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxConcurrentStreams(math.MaxUint32),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+	}
+}

@@ -1,0 +1,112 @@
+package extproc
+
+import (
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// Request is what Envoy tells of a request.
+type Request struct {
+	Method string
+	Host   string // as the client sent it, with its port if it has one
+	Path   string // raw, with the query; empty for a CONNECT
+
+	headers    []*corev3.HeaderValue
+	attributes map[string]*structpb.Struct
+}
+
+func newRequest(m *extprocv3.HttpHeaders, attributes map[string]*structpb.Struct) Request {
+	r := Request{headers: m.GetHeaders().GetHeaders(), attributes: attributes}
+	for _, h := range r.headers {
+		switch h.GetKey() {
+		case ":method":
+			r.Method = valueOf(h)
+		case ":path":
+			r.Path = valueOf(h)
+		case ":authority":
+			r.Host = valueOf(h)
+		}
+	}
+	if r.Host == "" {
+		r.Host = r.Header("host")
+	}
+	return r
+}
+
+// valueOf returns a header's value: Envoy fills one of two fields, by a switch
+// of its own.
+func valueOf(h *corev3.HeaderValue) string {
+	if raw := h.GetRawValue(); len(raw) > 0 {
+		return string(raw)
+	}
+	return h.GetValue()
+}
+
+// Header returns the first value of the header called name, in any case of
+// letters, or "".
+func (r *Request) Header(name string) string {
+	for _, h := range r.headers {
+		if len(h.GetKey()) == len(name) && strings.EqualFold(h.GetKey(), name) {
+			return valueOf(h)
+		}
+	}
+	return ""
+}
+
+// Attribute returns an attribute that Envoy was configured to send, such as
+// source.address, or "" if it did not send it or it is no text.
+func (r *Request) Attribute(name string) string {
+	for _, of := range r.attributes { // one for each filter; Envoy's own name for the filter is of no interest
+		if v := of.GetFields()[name]; v != nil {
+			return v.GetStringValue()
+		}
+	}
+	return ""
+}
+
+// Port returns the port that a CONNECT asks for: that of its authority. Zero:
+// it names none, or the request is no CONNECT.
+func (r *Request) Port() uint16 {
+	if r.Method != http.MethodConnect {
+		return 0
+	}
+	_, text, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		return 0
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return uint16(port)
+}
+
+// tunnels reports whether the request asks for a connection of its own rather
+// than a response.
+func (r *Request) tunnels() bool {
+	return r.Method == http.MethodConnect || r.Header("upgrade") != ""
+}
+
+// header returns the named headers, for readers that want a map. It is nil if
+// there is none of them.
+func (r *Request) header(names ...string) map[string][]string {
+	var found map[string][]string
+	for _, h := range r.headers {
+		for _, name := range names {
+			if len(h.GetKey()) != len(name) || !strings.EqualFold(h.GetKey(), name) {
+				continue
+			}
+			if found == nil {
+				found = make(map[string][]string)
+			}
+			found[name] = append(found[name], valueOf(h))
+		}
+	}
+	return found
+}
