@@ -84,6 +84,10 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 		MaxConnections: c.MaxConnections, MaxConcurrentStreams: c.MaxStreams,
 	})
 	s.admin.SetRouter(s.router)
+	s.admin.SetFront(func() (int, map[string]uint64) {
+		seen := s.proxy.Stats()
+		return seen.Connections, seen.Events
+	})
 	s.serve()
 	s.admin.SetReady(true)
 	s.warnOfDescriptors()

@@ -106,14 +106,19 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// drainSlack is what a stop gives beyond the longest budget: requests may come
+// up to 1.5 s after its begin (see Proxy.Shutdown), and must have their answers.
+const drainSlack = 2 * time.Second
+
 // drainTimeout is the most time that a stop gives to requests: the configured
-// one, else that of the longest budget.
+// one, else that of the longest budget and drainSlack.
 func (c *config) drainTimeout() time.Duration {
-	longest := c.DrainTimeout
-	if longest == 0 {
-		for _, rt := range c.Routes {
-			longest = max(longest, rt.MaxBudget)
-		}
+	if c.DrainTimeout > 0 {
+		return c.DrainTimeout
 	}
-	return longest
+	var longest time.Duration
+	for _, rt := range c.Routes {
+		longest = max(longest, rt.MaxBudget)
+	}
+	return longest + drainSlack
 }

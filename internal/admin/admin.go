@@ -52,6 +52,7 @@ type Admin struct {
 	mux     *http.ServeMux
 	metrics *metrics
 	router  atomic.Pointer[router.Router]
+	front   atomic.Pointer[func() (int, map[string]uint64)] // see SetFront
 	phase   atomic.Int32
 }
 
@@ -87,6 +88,10 @@ func New(o Options) (*Admin, error) {
 
 // SetRouter names the router to show.
 func (a *Admin) SetRouter(r *router.Router) { a.router.Store(r) }
+
+// SetFront names what tells of the front's connections: how many are open, and
+// counts of what happened to them, by names that do not change.
+func (a *Admin) SetFront(stats func() (open int, events map[string]uint64)) { a.front.Store(&stats) }
 
 // SetReady says whether the program takes requests. Not ready after ready
 // means that it drains.

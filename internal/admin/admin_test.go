@@ -150,6 +150,7 @@ func TestR75_R76_MetricsCountByClosedSetsOfLabels(t *testing.T) {
 	serve(t, r, "x", router.Record{Route: "api", Band: 77, Took: time.Millisecond})
 	r.Record(router.Record{Route: "api", Actor: "secret-actor", Reason: router.LotFull, Detail: "secret detail"})
 	r.Record(router.Record{Reason: router.NoRoute})
+	a.SetFront(func() (int, map[string]uint64) { return 4, map[string]uint64{"malformed": 3, "stream_idle": 0} })
 	text := ask(a, "GET", "http://localhost/metrics").Body.String()
 	for _, line := range []string{
 		`layover_requests_total{band="1",outcome="served",route="api",wake="triggered"} 1`,
@@ -160,6 +161,9 @@ func TestR75_R76_MetricsCountByClosedSetsOfLabels(t *testing.T) {
 		`layover_parked_duration_seconds_count{band="1",route="api"} 1`,
 		`layover_phase_duration_seconds_count{phase="wake"} 1`,
 		`layover_phase_duration_seconds_count{phase="attempt"} 2`,
+		`layover_connections 4`,
+		`layover_connection_events_total{event="malformed"} 3`,
+		`layover_connection_events_total{event="stream_idle"} 0`,
 		`layover_ready 0`,
 		`layover_build_info{version="v1"} 1`,
 		`layover_lot_spots 5`,

@@ -163,7 +163,8 @@ type gauges struct {
 	ready, build                              metric.Int64ObservableGauge
 	inUse                                     metric.Int64ObservableGauge
 	capacity, longest                         metric.Float64ObservableGauge
-	rejected                                  metric.Int64ObservableCounter
+	rejected, events                          metric.Int64ObservableCounter
+	connections                               metric.Int64ObservableGauge
 	workers, used, waiting, turns, actorState metric.Int64ObservableGauge
 }
 
@@ -184,11 +185,13 @@ func addGauges(meter metric.Meter, a *Admin) error {
 	g.waiting = whole("layover_pool_waiting", "Wake-ups in the pool's line.")
 	g.turns = whole("layover_turns_waiting", "Requests that wait for their turn with an actor of the pool.")
 	g.actorState = whole("layover_actors", "Actors of the pool by state.")
-	var err [3]error
+	g.connections = whole("layover_connections", "Connections of clients that are open.")
+	var err [4]error
 	g.capacity, err[0] = meter.Float64ObservableGauge("layover_lot_spots", metric.WithDescription("Parking spots in all; +Inf when unlimited."))
 	g.longest, err[1] = meter.Float64ObservableGauge("layover_lot_longest_wait", metric.WithUnit("s"), metric.WithDescription("Longest wait of the requests that are parked now."))
 	g.rejected, err[2] = meter.Int64ObservableCounter("layover_lot_rejected", metric.WithDescription("Requests for which the lot had no spot."))
-	all = append(all, g.capacity, g.longest, g.rejected)
+	g.events, err[3] = meter.Int64ObservableCounter("layover_connection_events", metric.WithDescription("What happened to clients' connections, of which no request tells."))
+	all = append(all, g.capacity, g.longest, g.rejected, g.events)
 	errs = append(errs, err[:]...)
 	_, last := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		g.observe(o, a)
@@ -204,6 +207,13 @@ func (g *gauges) observe(o metric.Observer, a *Admin) {
 	}
 	o.ObserveInt64(g.ready, isReady)
 	o.ObserveInt64(g.build, 1, with("version", cmp.Or(a.options.Version, "unknown")))
+	if front := a.front.Load(); front != nil {
+		open, events := (*front)()
+		o.ObserveInt64(g.connections, int64(open))
+		for event, n := range events {
+			o.ObserveInt64(g.events, int64(n), with("event", event))
+		}
+	}
 	r := a.router.Load()
 	if r == nil {
 		return

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -14,6 +15,13 @@ type inbound struct {
 	atEnd   atomic.Bool // read to its end
 	broken  atomic.Bool // it cannot be read any further
 	refused atomic.Bool // because it is malformed
+}
+
+// shortOverH2 reports whether err says that the body ended before its declared
+// length, of which net/http has only a text: the client that sent it is still
+// there. Over HTTP/1.1 it is not.
+func (in *inbound) shortOverH2(err error) bool {
+	return in.request.ProtoMajor == 2 && strings.Contains(err.Error(), "declared a Content-Length")
 }
 
 // sending is the request body as one attempt sees it. The Transport closes the
@@ -50,7 +58,7 @@ func (s *sending) Read(p []byte) (int, error) {
 		}
 		s.in.atEnd.Store(true)
 	case err != nil:
-		s.in.refused.Store(errors.Is(err, errMalformed))
+		s.in.refused.Store(errors.Is(err, errMalformed) || s.in.shortOverH2(err))
 		s.in.broken.Store(true)
 	}
 	return n, err

@@ -12,7 +12,8 @@ import (
 
 // clients are the connections of clients, over all listeners.
 type clients struct {
-	max int // 0: any number
+	max    int // 0: any number
+	events *events
 
 	mu      sync.Mutex
 	n       int
@@ -33,7 +34,7 @@ type clients struct {
 // enter waits for room for one more connection. Who is idle the longest makes
 // room. It reports false once over is closed.
 func (s *clients) enter(over <-chan struct{}) bool {
-	for {
+	for waits := false; ; {
 		s.mu.Lock()
 		if s.max == 0 || s.n < s.max {
 			s.n++
@@ -45,6 +46,7 @@ func (s *clients) enter(over <-chan struct{}) bool {
 			c := first.Value.(*clientConn)
 			s.notIdleLocked(c)
 			s.mu.Unlock()
+			s.events.count(eventIdleClosed)
 			c.Close()
 			continue
 		}
@@ -53,6 +55,10 @@ func (s *clients) enter(over <-chan struct{}) bool {
 		}
 		room := s.room
 		s.mu.Unlock()
+		if !waits {
+			waits = true
+			s.events.count(eventWaited)
+		}
 		select {
 		case <-room:
 		case <-over:
@@ -86,7 +92,13 @@ func (s *clients) notIdleLocked(c *clientConn) {
 // changed is the server's ConnState: it tells who is idle.
 func (s *clients) changed(conn net.Conn, state http.ConnState) {
 	c, ok := conn.(*clientConn)
-	if !ok || s.max == 0 {
+	if !ok {
+		return
+	}
+	if state == http.StateIdle {
+		c.serving.Store(false)
+	}
+	if s.max == 0 {
 		return
 	}
 	s.mu.Lock()
@@ -145,10 +157,12 @@ func (s *clients) waitForFresh(ctx context.Context) {
 func (s *clients) remove(c *clientConn) {
 	s.settle(c)
 	s.mu.Lock()
+	c.removed = true
 	s.notIdleLocked(c)
+	_, speaksH2 := s.h2[c]
 	delete(s.h2, c)
 	s.mu.Unlock()
-	if c.h2 != nil {
+	if speaksH2 {
 		c.h2.hear()
 	}
 	s.leave()
@@ -159,7 +173,9 @@ func (s *clients) speaksH2(c *clientConn) {
 	if s.h2 == nil {
 		s.h2 = make(map[*clientConn]struct{})
 	}
-	s.h2[c] = struct{}{}
+	if !c.removed { // by who closes all connections, for one
+		s.h2[c] = struct{}{}
+	}
 	leaving := s.leaving
 	s.mu.Unlock()
 	s.settle(c)

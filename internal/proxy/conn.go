@@ -1,12 +1,15 @@
 package proxy
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // clientConn is a client's connection as net/http sees it: in the clear, with
@@ -23,7 +26,10 @@ type clientConn struct {
 
 	begun   bool        // the first Read has returned
 	refused bool        // something was wrong
+	late    bool        // a header was not there in time
+	serving atomic.Bool // a request is with ServeHTTP, or its answer is under way; of HTTP/1.1
 	once    sync.Once   // of Close
+	removed bool        // guarded by clients.mu
 	settled atomic.Bool // its first request, or HTTP/2, has begun
 }
 
@@ -31,6 +37,7 @@ type clientConn struct {
 type h2Conn struct {
 	preface string // what is to come of it
 	in      frames
+	timed   bool // a header that has begun must end in time
 
 	mu  sync.Mutex // held while writing
 	out frames
@@ -42,7 +49,7 @@ type h2Conn struct {
 
 func (c *clientConn) Read(p []byte) (int, error) {
 	if c.in.failed != nil {
-		return c.refuse(0)
+		return c.behindMalformed(p)
 	}
 	n, err := c.Conn.Read(p)
 	return c.took(p, n, err)
@@ -54,12 +61,16 @@ func (c *clientConn) Read(p []byte) (int, error) {
 //
 //go:noinline
 func (c *clientConn) took(p []byte, n int, err error) (int, error) {
+	if err != nil && !c.late && errors.Is(err, os.ErrDeadlineExceeded) && c.inHeader() {
+		c.late = true
+		c.proxy.events.count(eventHeaderTimeout)
+	}
 	if !c.begun && (n > 0 || err != nil) {
-		c.begin(n > 0, err)
+		c.begin(err)
 	}
 	if c.in.state == scanFree {
 		if c.h2 != nil {
-			c.h2.in.follow(p[:n])
+			c.follow(p[:n])
 		}
 		return n, err
 	}
@@ -73,6 +84,44 @@ func (c *clientConn) took(p []byte, n int, err error) (int, error) {
 	return c.refuse(good)
 }
 
+// inHeader reports whether a header is due: a first one, or the rest of one
+// that has begun.
+func (c *clientConn) inHeader() bool {
+	if c.h2 != nil {
+		return c.h2.timed
+	}
+	if !c.begun {
+		t, ok := c.Conn.(*tls.Conn)
+		return !ok || t.ConnectionState().HandshakeComplete
+	}
+	return !c.serving.Load() && c.in.state == scanHeader
+}
+
+// behindMalformed reads behind what is refused. While a request from before it
+// is served, net/http reads one byte, to find out when the client leaves: an
+// error would be that to it. Any other Read gets the error. (One of a header
+// has room for one byte if the line is as long as net/http's buffer: then it
+// gets the header's time-out.)
+func (c *clientConn) behindMalformed(p []byte) (int, error) {
+	if len(p) != 1 || c.in.state != scanHeader {
+		return c.refuse(0)
+	}
+	return c.discard()
+}
+
+// discard ends when the client leaves, or net/http's deadline because the answer
+// is finished.
+//
+//go:noinline
+func (c *clientConn) discard() (int, error) {
+	var dropped [512]byte
+	for {
+		if _, err := c.Conn.Read(dropped[:]); err != nil {
+			return 0, err
+		}
+	}
+}
+
 // refuse lets net/http have what came before something was wrong, then the
 // error, to which it answers 400.
 //
@@ -83,6 +132,7 @@ func (c *clientConn) refuse(good int) (int, error) {
 	}
 	if !c.refused {
 		c.refused = true
+		c.proxy.events.count(eventMalformed)
 		c.proxy.log.Debug("a client's bytes are refused", "peer", c.RemoteAddr(), "err", c.in.failed)
 	}
 	return 0, c.in.failed
@@ -92,12 +142,16 @@ func (c *clientConn) refuse(good int) (int, error) {
 // it begins like that, with TLS if that was agreed upon.
 //
 //go:noinline
-func (c *clientConn) begin(some bool, err error) {
+func (c *clientConn) begin(err error) {
 	c.begun = true
 	t, ok := c.Conn.(*tls.Conn)
 	switch {
 	case !ok:
-	case !some:
+	case !t.ConnectionState().HandshakeComplete:
+		c.refused = true
+		if err != io.EOF { // who only looks whether the port is open sends nothing
+			c.proxy.events.count(eventTLS)
+		}
 		c.proxy.log.Debug("a TLS handshake failed", "peer", c.RemoteAddr(), "err", err)
 		refusePlain(err)
 	case t.ConnectionState().NegotiatedProtocol == "h2":
@@ -130,10 +184,26 @@ func (c *clientConn) preface(p []byte, at int) (good int) {
 	}
 	if h.preface = h.preface[step:]; h.preface == "" {
 		c.in.state = scanFree
-		h.in.follow(p[at+step:])
+		c.follow(p[at+step:])
 		c.proxy.clients.speaksH2(c)
 	}
 	return len(p)
+}
+
+// follow reads along with HTTP/2. A header that is not whole has as long as one
+// of HTTP/1.1: net/http gives it as long as the connection may be idle, and any
+// time while that has a stream. net/http sets no deadline for reading here.
+func (c *clientConn) follow(p []byte) {
+	h := c.h2
+	h.in.follow(p)
+	if partial := h.in.inHeader(); partial != h.timed {
+		h.timed = partial
+		var end time.Time
+		if partial {
+			end = time.Now().Add(c.proxy.server.ReadHeaderTimeout)
+		}
+		c.Conn.SetReadDeadline(end)
+	}
 }
 
 // refusePlain answers a client that does not speak TLS.
@@ -149,10 +219,25 @@ func refusePlain(err error) {
 }
 
 func (c *clientConn) Write(p []byte) (int, error) {
-	if c.h2 == nil {
-		return c.Conn.Write(p)
+	if c.h2 != nil {
+		return c.h2.write(c.Conn, p)
 	}
-	return c.h2.write(c.Conn, p)
+	if !c.serving.Load() {
+		c.refusedByServer(p)
+	}
+	return c.Conn.Write(p)
+}
+
+// refusedByServer counts the answers that net/http gives without a request.
+//
+//go:noinline
+func (c *clientConn) refusedByServer(answer []byte) {
+	switch {
+	case bytes.HasPrefix(answer, []byte("HTTP/1.1 431")):
+		c.proxy.events.count(eventHeaderTooLarge)
+	case !c.refused:
+		c.proxy.events.count(eventMalformed)
+	}
 }
 
 // secure reports whether the client speaks TLS.

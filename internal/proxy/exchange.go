@@ -82,6 +82,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer p.inflight.leave()
 	if c, ok := r.Context().Value(connKey{}).(*clientConn); ok {
 		p.clients.settle(c)
+		c.serving.Store(true)
 	}
 	x := &exchange{proxy: p, w: w, in: r, trust: p.trust.Load(), arrived: time.Now()}
 	defer x.end()

@@ -70,6 +70,11 @@ func (f *frames) end() {
 	}
 }
 
+// inHeader reports whether a header block has begun and not ended.
+func (f *frames) inHeader() bool {
+	return f.open || f.got == frameHeaderLen && f.header[3] == frameHeaders
+}
+
 // between reports whether another frame may be put in here.
 func (f *frames) between() bool { return f.got == 0 && !f.open && f.some && !f.gone }
 

@@ -81,8 +81,9 @@ func (x *exchange) watchStream(resp *http.Response) {
 	} else {
 		resp.Body = &counted{resp.Body, x.idle}
 	}
-	cancel, rc := x.cancel, http.NewResponseController(x.w)
+	cancel, rc, events := x.cancel, http.NewResponseController(x.w), &x.proxy.events
 	x.idle.start(func() {
+		events.count(eventStreamIdle)
 		cancel(errStreamIdle)
 		rc.SetWriteDeadline(time.Now().Add(time.Second)) // a client that does not read holds nothing up
 	})

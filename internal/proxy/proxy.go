@@ -131,6 +131,7 @@ type Proxy struct {
 	watch    watch
 	clients  clients
 	inflight inflight
+	events   events
 
 	base  context.Context         // ends with abort
 	abort context.CancelCauseFunc // ends every request
@@ -143,7 +144,7 @@ var errShutdown = errors.New("proxy: shutdown did not wait any longer")
 func New(r *router.Router, o Options) *Proxy {
 	o.setDefaults()
 	p := &Proxy{router: r, log: o.Log}
-	p.clients.max = max(o.MaxConnections, 0)
+	p.clients.max, p.clients.events = max(o.MaxConnections, 0), &p.events
 	p.actors.init(&net.Dialer{Timeout: o.DialTimeout})
 	p.watch.log = o.Log
 	p.SetTrust(o.Trust)
@@ -155,8 +156,12 @@ func New(r *router.Router, o Options) *Proxy {
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	p.server = &http.Server{
-		Handler:           p,
-		Protocols:         &protocols,
+		Handler:   p,
+		Protocols: &protocols,
+		// Else a request for another protocol would be answered that the scanner
+		// takes for the last one of its connection; see exchange.last.
+		DisableGeneralOptionsHandler: true,
+
 		MaxHeaderBytes:    o.MaxHeaderBytes,
 		ReadHeaderTimeout: o.ReadHeaderTimeout,
 		IdleTimeout:       o.IdleTimeout,

@@ -73,7 +73,7 @@ type malformed string
 func (m malformed) Error() string        { return "proxy: malformed request: " + string(m) }
 func (m malformed) Is(target error) bool { return target == errMalformed }
 
-// maxChunkLine bounds the line before a chunk, extensions included.
+// maxChunkLine bounds the line before a chunk, extensions and its end included.
 const maxChunkLine = 1 << 10
 
 // maxLength keeps sums of lengths from overflowing.
@@ -104,7 +104,9 @@ func (s *scanner) scan(p []byte) (n int) {
 			s.keep(p[n : n+end])
 			line := s.line
 			s.line = nil
-			s.failed = s.takeLine(line)
+			if s.failed == nil {
+				s.failed = s.takeLine(line)
+			}
 		default:
 			s.failed = s.takeLine(p[n : n+end])
 		}
@@ -310,7 +312,7 @@ func (s *scanner) sizeLine(text []byte) error {
 	for digits < len(text) && isHex(text[digits]) {
 		digits++
 	}
-	if digits == 0 || digits > 15 || len(text) > maxChunkLine {
+	if digits == 0 || digits > 15 || len(text)+len("\r\n") > maxChunkLine {
 		return malformed("a chunk's size cannot be read")
 	}
 	if len(text) > digits && text[digits] != ';' {

@@ -298,7 +298,7 @@ func TestMalformedRequestsOverHTTP2AreRefused(t *testing.T) {
 		{"two lengths", with("content-length", "5", "content-length", "6"), "hello", "400"},
 		{"a length with a sign", with("content-length", "+5"), "hello", "400 or RST PROTOCOL_ERROR"},
 		{"a body that is longer than its length", with("content-length", "3"), "hello", "RST PROTOCOL_ERROR"},
-		{"a body that is shorter than its length", with("content-length", "10"), "hello", "499"},
+		{"a body that is shorter than its length", with("content-length", "10"), "hello", "400"},
 		{"a length and no body", with("content-length", "10"), "", "400"},
 	}
 	f := newFixture(t, setup{routes: catchAll()})
