@@ -76,9 +76,8 @@ func (c *Courtesy) restore(st state, now time.Time) {
 
 // sane reports whether an entry can be one that was saved.
 func (s *savedEntry) sane() bool {
-	const long = 366 * 24 * time.Hour
 	for _, d := range []time.Duration{s.Age, s.Fresh, s.Least} {
-		if d < 0 || d > long {
+		if d < 0 || d > longestAge {
 			return false
 		}
 	}

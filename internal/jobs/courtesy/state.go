@@ -54,8 +54,13 @@ type savedItem struct {
 	Left  time.Duration `json:"left_ns"`
 }
 
-// passed is the time since the state was saved.
-func (s *state) passed(now time.Time) time.Duration { return max(0, now.Sub(s.Saved)) }
+// longestAge is more than anything in the state is of use for.
+const longestAge = 366 * 24 * time.Hour
+
+// passed is the time since the state was saved, so bounded that it can be added.
+func (s *state) passed(now time.Time) time.Duration {
+	return min(max(0, now.Sub(s.Saved)), longestAge)
+}
 
 // store is the state folder, held by this process alone.
 type store struct {

@@ -526,6 +526,7 @@ func FuzzRestore(f *testing.F) {
 		Answers: []savedEntry{{Age: time.Minute, entry: entry{Key: strings.Repeat("ab", 32), Fresh: time.Hour, Packed: 10, Size: 20, Sum: "x"}},
 			{Age: -1, entry: entry{Key: "../../x", Least: 1 << 62, Packed: -1}}}})
 	f.Add(string(whole))
+	f.Add(`{"answers":[{"age_ns":2,"key":"` + strings.Repeat("0", 64) + `","least":3}]}`)
 	f.Add(`{"saved":"9999-01-01T00:00:00Z","keeps":{"cursors":[{"key":"a","left_ns":9223372036854775807}]}}`)
 	f.Add(`{"program":"layover-jobs","version":1,"saved":"9999-01-01T00:00:00Z","pauses_left_ns":{"a":9223372036854775807,"b":-9223372036854775808}}`)
 	f.Fuzz(func(t *testing.T, text string) {
