@@ -58,8 +58,7 @@ func (ls *lines) snapshot() router.PlaneSnapshot {
 	defer ls.mu.Unlock()
 	snap := router.PlaneSnapshot{Actors: []router.ActorSnapshot{}, Pools: []router.PoolSnapshot{}}
 	for key, l := range ls.of {
-		_, waiting := l.turns.Snapshot()
-		snap.Pools = append(snap.Pools, router.PoolSnapshot{Name: key, Waiting: waiting, Line: router.Line(l.turns)})
+		snap.Pools = append(snap.Pools, router.PoolSnapshot{Name: key, Waiting: l.users, Line: router.Line(l.turns)})
 	}
 	slices.SortFunc(snap.Pools, func(a, b router.PoolSnapshot) int { return cmp.Compare(a.Name, b.Name) })
 	return snap

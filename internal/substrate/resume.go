@@ -167,18 +167,25 @@ func (w *wakeUp) lineKey(ctx context.Context) string {
 // there is no worker. It reports whether that ends the flight.
 func (w *wakeUp) probe(ctx context.Context, l *line) (router.Target, bool, error) {
 	w.enter(router.PhaseLine)
-	pass, ok := w.flight.Enter(l.turns).Wait(ctx)
+	place := w.flight.Enter(l.turns)
+	alone := place.Granted()
+	pass, ok := place.Wait(ctx)
 	defer func() { pass.Return() }()
+	if ok && alone {
+		l.due = later(l.due, w.refused.Add(w.plane.o.Interval))
+	}
 	for ok {
 		now := time.Now()
-		if early := w.due(l).Sub(now); early > 0 {
-			if err := sleep(ctx, early); err != nil {
+		if early := l.due.Sub(now); early > 0 {
+			// Somebody with a better claim may come meanwhile. Who stands in line when
+			// he gives his pass back loses it only to such a one.
+			place = w.flight.Enter(l.turns)
+			err := sleep(ctx, early)
+			pass.Return()
+			if err != nil {
+				place.Leave()
 				return router.Target{}, true, err
 			}
-			// Somebody with a better claim may have come meanwhile. Who stands in line
-			// before he gives his pass back loses it only to such a one.
-			place := w.flight.Enter(l.turns)
-			pass.Return()
 			pass, ok = place.Wait(ctx)
 			continue
 		}
@@ -198,16 +205,11 @@ func (w *wakeUp) probe(ctx context.Context, l *line) (router.Target, bool, error
 	return router.Target{}, true, context.Cause(ctx)
 }
 
-// due is when w, which has the pass of l, may attempt.
-func (w *wakeUp) due(l *line) time.Time {
-	if w.refused.IsZero() {
-		return l.due
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	own := w.refused.Add(w.plane.o.Interval)
-	if own.After(l.due) {
-		return own
-	}
-	return l.due
+	return b
 }
 
 // insist attempts again as long as another operation is under way, with parking
