@@ -7,6 +7,7 @@
 //	jobs-mcp list --source greenhouse:acme go -php
 //	jobs-mcp get greenhouse/acme/4012345678
 //	jobs-mcp boards                     boards of a made-up world, for trying
+//	jobs-mcp demo                       see it work, without the network
 package main
 
 import (
@@ -54,7 +55,7 @@ Exit codes: 0, it worked; 1, it did not; 3, list or get answered, and something 
 	root.SetVersionTemplate("jobs-mcp {{.Version}}\n")
 	understood := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
-	root.AddCommand(serveCommand(), listCommand(), getCommand(), boardsCommand())
+	root.AddCommand(serveCommand(), listCommand(), getCommand(), boardsCommand(), demoCommand())
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {

@@ -291,3 +291,10 @@ func TestBoardsSayHowToReachThem(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheDemoHoldsItsClaims(t *testing.T) {
+	stdout, stderr, code := run(t, "", "demo")
+	if code != 0 || strings.Contains(stdout, "BROKEN") || strings.Count(stdout, "\nheld ") != 7 {
+		t.Errorf("the demo ended with %d and printed\n%s%s", code, stdout, stderr)
+	}
+}
