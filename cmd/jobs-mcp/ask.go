@@ -176,7 +176,7 @@ func getCommand() *cobra.Command {
 				if a.json {
 					err = writeJSON(cmd.OutOrStdout(), answer)
 				} else {
-					_, err = io.WriteString(cmd.OutOrStdout(), answer.Text())
+					_, err = io.WriteString(cmd.OutOrStdout(), answer.Paper())
 				}
 				if err == nil && answer.Job == nil {
 					return errIncomplete

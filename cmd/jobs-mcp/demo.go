@@ -128,9 +128,9 @@ func (d *demo) follow(ctx context.Context) error {
 	ctx, end := budget.For(ctx, time.Minute)
 	defer end()
 	d.boards.Play(nil)
-	wait := d.first.RetryAt.Sub(time.Now())
-	fmt.Fprintf(d.out, "\nThe answer says when to go on: in %.1f s. The boards are well again by then.\n", max(wait, 0).Seconds())
-	if err := budget.Wait(ctx, max(wait, 0)+50*time.Millisecond); err != nil {
+	wait := max(d.first.RetryAt.Sub(d.ended), 0)
+	fmt.Fprintf(d.out, "\nThe answer says when to go on: in %.1f s. The boards are well again by then.\n", wait.Seconds())
+	if err := budget.Wait(ctx, wait+50*time.Millisecond); err != nil {
 		return err
 	}
 	for cursor := d.first.Cursor; cursor != ""; {

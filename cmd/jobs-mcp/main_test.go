@@ -298,3 +298,27 @@ func TestTheDemoHoldsItsClaims(t *testing.T) {
 		t.Errorf("the demo ended with %d and printed\n%s%s", code, stdout, stderr)
 	}
 }
+
+func TestACursorSurvivesARestart(t *testing.T) {
+	_, address := boards(t, "")
+	state := t.TempDir()
+	seen := make(map[string]bool)
+	cursor := ""
+	for range 3 { // processes
+		stdout, stderr, code := run(t, "", "list", "--boards-at", address, "--state", state, "--source", "greenhouse:acme", "--limit", "7", "--cursor", cursor, "--json")
+		var l tools.List
+		if err := json.Unmarshal([]byte(stdout), &l); err != nil || code != 0 {
+			t.Fatalf("list ended with %d: %v\n%s%s", code, err, stdout, stderr)
+		}
+		for _, j := range l.Jobs {
+			if seen[j.ID] {
+				t.Errorf("%s came twice", j.ID)
+			}
+			seen[j.ID] = true
+		}
+		cursor = l.Cursor
+	}
+	if len(seen) != 20 || cursor != "" {
+		t.Errorf("three processes gave %d of 20 jobs, and the cursor %q", len(seen), cursor)
+	}
+}

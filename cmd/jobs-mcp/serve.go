@@ -49,6 +49,7 @@ SIGTERM, or the end of stdin, has the calls in progress answered: those that tak
 	f.DurationVar(&s.options.Longest, "max-timeout", 210*time.Second, "how long any call may take")
 	f.DurationVar(&s.options.Drain, "drain", 5*time.Second, "how long calls go on after the end of stdin, or SIGTERM")
 	f.DurationVar(&s.options.Heartbeat, "heartbeat", 10*time.Second, "the longest silence towards clients that asked for progress; at most 15s")
+	f.IntVar(&s.options.MaxCalls, "max-calls", 64, "how many calls may be in progress; one more is refused at once")
 	f.IntVar(&s.options.TextBytes, "text-bytes", 40_000, "the most bytes of an answer's text")
 	f.StringSliceVar(&s.front.Hosts, "allow-host", nil, "serve requests for this `name` too (Host header)")
 	f.StringSliceVar(&s.front.Origins, "allow-origin", nil, "let pages of this `origin` call, such as https://tools.example")
@@ -71,6 +72,9 @@ func (s *serving) check() error {
 	}
 	if s.options.Default > s.options.Longest {
 		return fmt.Errorf("--timeout: %v is more than --max-timeout, %v", s.options.Default, s.options.Longest)
+	}
+	if s.options.MaxCalls < 1 {
+		return fmt.Errorf("--max-calls: %d: write 1 or more", s.options.MaxCalls)
 	}
 	if s.options.TextBytes < 4000 || s.options.TextBytes > 1_000_000 {
 		return fmt.Errorf("--text-bytes: %d: write 4000 to 1000000", s.options.TextBytes)

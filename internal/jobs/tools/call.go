@@ -21,6 +21,8 @@ var (
 
 // calls are the tool calls in progress.
 type calls struct {
+	most int // at a time
+
 	mu       sync.Mutex
 	byKey    map[uint64]running
 	last     uint64 // key of byKey
@@ -32,11 +34,15 @@ type running struct {
 	cancel  context.CancelCauseFunc
 }
 
-// begin derives the context of a call that stop ends.
-func (c *calls) begin(ctx context.Context, session *mcp.ServerSession) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// begin derives the context of a call that stop ends. ok is false if there are
+// too many.
+func (c *calls) begin(ctx context.Context, session *mcp.ServerSession) (_ context.Context, end context.CancelCauseFunc, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if len(c.byKey) >= c.most {
+		return nil, nil, false
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
 	if c.stopping {
 		cancel(errStopping)
 	}
@@ -51,7 +57,7 @@ func (c *calls) begin(ctx context.Context, session *mcp.ServerSession) (context.
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.byKey, key)
-	}
+	}, true
 }
 
 // stop has the calls of a session answered at once with what there is.
@@ -78,7 +84,10 @@ func (c *calls) stopAll() {
 // operation begins the budget of a call. It ends at what comes first of when,
 // the deadline that the HTTP request brought, and the longest that is allowed.
 func (s *Server) operation(ctx context.Context, req *mcp.CallToolRequest, when span) (context.Context, func(), *mistake) {
-	ctx, cancel := s.calls.begin(ctx, req.Session)
+	ctx, cancel, ok := s.calls.begin(ctx, req.Session)
+	if !ok {
+		return nil, nil, &mistake{"server", "", fmt.Sprintf("%d calls are in progress, and no more at a time: try again in a moment", s.calls.most)}
+	}
 	unhook := func() bool { return true }
 	limit, given := s.o.Longest, false
 	if p := s.posts.of(req.Extra); p != nil {

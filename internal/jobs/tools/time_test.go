@@ -394,3 +394,25 @@ func TestJ62_ProgressComesOnThePOSTsOwnStream(t *testing.T) {
 		check(t, body, header)
 	})
 }
+
+func TestACallTooManyIsRefusedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(Options{MaxCalls: 2}, hanging("slow", nil))
+		c := r.connect(t, t.Context())
+		c.call(1, "jobs.list", `{"boards":["slow"],"timeout_seconds":10}`, "")
+		c.call(2, "jobs.get", `{"id":"slow//1","timeout_seconds":10}`, "")
+		synctest.Wait()
+		begun := time.Now()
+		c.call(3, "jobs.list", `{"boards":["slow"]}`, "")
+		m := <-c.came
+		if want := "server: 2 calls are in progress"; m.ID != 3.0 || !m.Result.IsError || !strings.HasPrefix(m.text(), want) || !m.At.Equal(begun) {
+			t.Errorf("after %v came %v %q, want at once the error %q", m.At.Sub(begun), m.ID, m.text(), want)
+		}
+		<-c.came
+		<-c.came
+		if m := c.ask("jobs.list", `{"boards":["slow"],"timeout_seconds":1}`); m.Result.IsError {
+			t.Errorf("with all calls answered the next is refused: %q", m.text())
+		}
+		c.close()
+	})
+}

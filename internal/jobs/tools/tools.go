@@ -33,7 +33,6 @@ package tools
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +61,9 @@ type Options struct {
 	// Drain is how long calls go on after the end of the input or a stop; then
 	// they are answered with what there is. Default 5s.
 	Drain time.Duration
+	// MaxCalls is how many calls may be in progress; one more is refused at once.
+	// Default 64.
+	MaxCalls int
 	// TextBytes bounds the text of an answer. Default 40,000; at least 4,000.
 	TextBytes int
 	// Log is told of calls and of what is wrong. Default: nobody.
@@ -88,6 +90,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Drain <= 0 {
 		o.Drain = 5 * time.Second
+	}
+	if o.MaxCalls <= 0 {
+		o.MaxCalls = 64
 	}
 	if o.TextBytes == 0 {
 		o.TextBytes = 40_000
@@ -118,6 +123,7 @@ type Server struct {
 // New is a server over engine, whose boards these are.
 func New(engine *search.Engine, boards []*board.Board, o Options) *Server {
 	s := &Server{engine: engine, o: o.withDefaults()}
+	s.calls.most = s.o.MaxCalls
 	for _, b := range boards {
 		s.boards = append(s.boards, b.Name)
 	}
@@ -208,10 +214,5 @@ func (q quiet) Enabled(ctx context.Context, level slog.Level) bool {
 
 func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
 func (q quiet) WithGroup(name string) slog.Handler       { return quiet{q.Handler.WithGroup(name)} }
-
-// Names returns the names of the tools, as they are announced.
-func (s *Server) Names() []string {
-	return slices.Sorted(slices.Values([]string{s.name(listName), s.name(getName)}))
-}
 
 func (s *Server) mcpLog() *slog.Logger { return slog.New(quiet{s.o.Log.Handler()}) }
