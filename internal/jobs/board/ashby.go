@@ -32,6 +32,7 @@ var ashby = Board{
 	Whole:     true,
 	Text:      true,
 	Ambiguous: true,
+	mayBeOff:  true,
 	Page: func(ctx context.Context, fetch Fetch, in Listing, _ string) (Page, error) {
 		list, _, err := ashbyList(ctx, fetch, in.Company)
 		if err != nil {

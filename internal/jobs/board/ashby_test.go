@@ -11,7 +11,7 @@ import (
 
 func TestAshby_J30_AnUnknownBoardMayBeAnEmptyListOrA404(t *testing.T) {
 	for answer, want := range map[string]board.Verdict{
-		"404 Not Found":                 board.UnknownBoard,
+		"404 Not Found":                 board.EmptyOrUnknown,
 		`{"apiVersion":"1","jobs":[]}`:  board.EmptyOrUnknown,
 		`{"apiVersion":"1"}`:            board.EmptyOrUnknown,
 		`{"jobs":[{"isListed":false}]}`: board.OK, // it exists, and shows nothing
@@ -24,14 +24,14 @@ func TestAshby_J30_AnUnknownBoardMayBeAnEmptyListOrA404(t *testing.T) {
 }
 
 func TestAshby_J29_AListingThatIsOffNamesThePageThatMayBeLive(t *testing.T) {
-	for answer, want := range map[string]board.Verdict{"404 Not Found": board.UnknownBoard, "503 ": board.Unavailable, "403 ": board.Blocked} {
+	for answer, want := range map[string]board.Verdict{"404 Not Found": board.EmptyOrUnknown, "503 ": board.Unavailable, "403 ": board.Blocked} {
 		b, in, s := on(t, "ashby", "Quay Side", answer)
 		_, err := b.Page(t.Context(), s.fetch, in, "")
 		got := trouble(t, err, want)
 		if got.Page != "https://jobs.ashbyhq.com/Quay%20Side" {
 			t.Errorf("%s: the page for people is %q", answer, got.Page)
 		}
-		if want == board.UnknownBoard && !strings.Contains(got.Detail, "switched its listing off") {
+		if want == board.EmptyOrUnknown && !strings.Contains(got.Detail, "switched that off while its page for people is live") {
 			t.Errorf("%s: %q leaves out that the listing may be off", answer, got.Detail)
 		}
 	}

@@ -27,15 +27,15 @@ type Board struct {
 	Where string                 // where people find that name: "it is the part after ..."
 	Home  func(c Company) string // the company's page for people; nil for boards without companies
 
-	// Hosts are the only hosts that this board is read from; "*.example.com"
-	// stands for one label before it.
+	// Hosts are the only hosts that this board is read from; each "*." in front
+	// stands for one label.
 	Hosts []string
 
 	Every   time.Duration // least time between the beginnings of two requests to one host
 	AtOnce  int           // most requests to one host at a time
 	Fresh   time.Duration // an answer younger than this is not asked for again
 	Least   time.Duration // the board's terms: never ask again within this time; 0: no such term
-	MaxBody int64         // most bytes of an answer, unpacked; 0: 16 MiB
+	MaxBody int64         // most bytes of an answer, unpacked
 	Terms   string        // what the board asks of those who read it, for people
 
 	// Whole says that one page is the whole board; Text that a listing's rows
@@ -46,6 +46,11 @@ type Board struct {
 	// as it does for one that lists nothing. In All, an empty first page of such
 	// a board is a Trouble with the Verdict EmptyOrUnknown.
 	Ambiguous bool
+
+	// mayBeOff says that the board answers for a company that has switched off
+	// its listing for programs, while its pages for people go on, as it does for
+	// one that it does not know.
+	mayBeOff bool
 
 	// ownErrors says that the board's own 404s are JSON: one that is a page means
 	// that something else answers at its address.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -189,6 +190,18 @@ func TestTroublesAreCompletedInACopy(t *testing.T) {
 	}
 }
 
+func TestBoards_J27_ThatNoHostIsThereIsSaid(t *testing.T) {
+	ask := func(context.Context, Request) (Answer, error) {
+		return Answer{}, &Trouble{Verdict: UnknownBoard, Detail: "there is no such host", Err: &net.DNSError{IsNotFound: true}}
+	}
+	b := Find("recruitee")
+	_, err := b.Page(t.Context(), ask, Listing{Company: Company{Slug: "acme", Host: "acme.recruitee.com"}}, "")
+	var trouble *Trouble
+	if !errors.As(err, &trouble) || trouble.Verdict != UnknownBoard || trouble.Detail != "there is no such host" {
+		t.Errorf("%v, want what was seen", err)
+	}
+}
+
 func TestBoards_J47_WithoutCompaniesA404MeansThatTheEndpointIsGone(t *testing.T) {
 	ask := func(context.Context, Request) (Answer, error) {
 		return Answer{}, Classify(Answer{Status: 404})
@@ -197,7 +210,10 @@ func TestBoards_J47_WithoutCompaniesA404MeansThatTheEndpointIsGone(t *testing.T)
 		_, err := b.Page(t.Context(), ask, Listing{}, "")
 		var trouble *Trouble
 		want := Gone
-		if b.Parse != nil {
+		switch {
+		case b.mayBeOff:
+			want = EmptyOrUnknown
+		case b.Parse != nil:
 			want = UnknownBoard
 		}
 		if !errors.As(err, &trouble) || trouble.Verdict != want {

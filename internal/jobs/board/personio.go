@@ -42,6 +42,8 @@ var personio = Board{
 	Terms:  "a public feed without a stated limit",
 	Whole:  true,
 	Text:   true,
+
+	mayBeOff: true,
 	Page: func(ctx context.Context, fetch Fetch, in Listing, _ string) (Page, error) {
 		rows, _, err := personioFeed(ctx, fetch, in.Company)
 		if err != nil {

@@ -23,7 +23,7 @@ func TestPersonio_J7_XMLIsReadAsItComes(t *testing.T) {
 		`{"not":"xml"}`:                       {0, 0, board.Malformed},
 		``:                                    {0, 0, board.Malformed},
 		"<!doctype html><p>Feed disabled</p>": {0, 0, board.Malformed},
-		"404 <!doctype html>":                 {0, 0, board.UnknownBoard},
+		"404 <!doctype html>":                 {0, 0, board.EmptyOrUnknown},
 		`<workzag-jobs><position><id>1</id><name><![CDATA[a </position> b]]></name></position>` + one + `</workzag-jobs>`: {2, 0, board.OK},
 	} {
 		b, in, s := on(t, "personio", "acme", feed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -40,12 +41,27 @@ func Find(name string) *Board {
 	return nil
 }
 
+// How large answers may be. Whole boards with descriptions were seen with 8 kB
+// a job, and those that say everything twice with 15 kB; the largest companies
+// list some 2,500.
+const (
+	wholeBoard = 40 << 20
+	onePage    = 8 << 20
+)
+
 // rows gives each board what all of them have in common: their troubles are put
 // in words that help, and a description without text is none.
 func rows(boards ...Board) []*Board {
 	all := make([]*Board, len(boards))
 	for i, b := range boards {
 		page, get := b.Page, b.Get
+		switch {
+		case b.MaxBody != 0:
+		case b.Whole:
+			b.MaxBody = wholeBoard
+		default:
+			b.MaxBody = onePage
+		}
 		b.Page = func(ctx context.Context, fetch Fetch, in Listing, token string) (Page, error) {
 			p, err := page(ctx, fetch, in, token)
 			if err == nil && b.Ambiguous && token == "" && p.Received == 0 {
@@ -82,7 +98,12 @@ func (b *Board) listing(err error, c Company) error {
 			b.retired(t)
 			return
 		}
-		t.Detail = fmt.Sprintf("%s has no company %q, or the company switched its listing off: %s", b.Title, c.Slug, b.Where)
+		t.Detail = fmt.Sprintf("%s has no company %q: %s", b.Title, c.Slug, b.Where)
+		if b.mayBeOff {
+			t.Verdict = EmptyOrUnknown
+			t.Detail = fmt.Sprintf("%s shows programs nothing for %q: the company may have switched that off while its page for people is live, or have another name: %s",
+				b.Title, c.Slug, b.Where)
+		}
 	})
 }
 
@@ -108,8 +129,9 @@ func (b *Board) complete(err error, c Company, unknown func(*Trouble)) error {
 		return err
 	}
 	t := *seen // answers may be shared with others
+	var name *net.DNSError
 	switch {
-	case t.Verdict != UnknownBoard:
+	case t.Verdict != UnknownBoard, errors.As(t.Err, &name): // that there is no such host says more
 	case b.ownErrors && t.Answer.Status == http.StatusNotFound && isHTML(t.Answer.Body):
 		b.retired(&t)
 	default:

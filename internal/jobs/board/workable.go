@@ -32,6 +32,9 @@ var workable = Board{
 	Fresh:  time.Hour,
 	Terms:  "no terms for its public pages; some twenty requests in a row are answered by a block of up to hours",
 	Text:   true,
+
+	MaxBody: wholeBoard, // the widget's
+
 	Page: func(ctx context.Context, fetch Fetch, in Listing, token string) (Page, error) {
 		if next, ok := strings.CutPrefix(token, workablePages); ok {
 			return workableSearch(ctx, fetch, in, next)

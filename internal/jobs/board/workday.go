@@ -27,7 +27,7 @@ var workday = Board{
 	Parse:  workdayCompany,
 	Where:  "copy the address of the company's job pages, as in https://acme.wd3.myworkdayjobs.com/External, or write acme.wd3.External",
 	Home:   func(c Company) string { return "https://" + c.Host + workdaySite(c) },
-	Hosts:  workdayHosts(),
+	Hosts:  []string{"*.*.myworkdayjobs.com", "*.myworkdaysite.com"},
 	Every:  500 * time.Millisecond,
 	AtOnce: 2,
 	Fresh:  30 * time.Minute,
@@ -45,18 +45,6 @@ var (
 	workdaySlug   = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,62})\.((?:site-)?)(wd[0-9]{1,4})\.([A-Za-z0-9][A-Za-z0-9_-]{0,99})$`)
 	workdayLocale = regexp.MustCompile(`^[a-z]{2,3}(?:-[A-Za-z]{2,4})?$`)
 )
-
-// workdayHosts has a pattern for each instance: those that are known, and some
-// that may come next to them.
-func workdayHosts() []string {
-	hosts := []string{"*.myworkdaysite.com"}
-	for _, first := range []int{1, 101, 501} {
-		for n := first; n < first+30; n++ {
-			hosts = append(hosts, fmt.Sprintf("*.wd%d.myworkdayjobs.com", n))
-		}
-	}
-	return hosts
-}
 
 // workdayCompany reads "tenant.wd3.Site", or an address of the company's pages.
 // The slug of a customer on the shared host is "tenant.site-wd3.Site".
@@ -92,7 +80,7 @@ func workdayCompany(company string) (Company, error) {
 		c.Host = instance + ".myworkdaysite.com"
 		return c, nil
 	}
-	if !slices.Contains(workdayHosts(), "*."+instance+".myworkdayjobs.com") {
+	if !hostLabel.MatchString(tenant) {
 		return wrong()
 	}
 	return c, nil

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,7 +178,7 @@ func (c *Courtesy) ask(ctx context.Context, b *board.Board, host string, r board
 		a = board.Answer{Status: resp.Status, Header: resp.Header, Body: resp.Body, At: time.Now()}
 	}
 	if err != nil {
-		return a, troubled(ctx, a, err)
+		return a, troubled(ctx, b, a, err)
 	}
 	conditional := header.Get("If-None-Match")+header.Get("If-Modified-Since") != ""
 	if a.Status == http.StatusNotModified && conditional {
@@ -190,13 +191,13 @@ func (c *Courtesy) ask(ctx context.Context, b *board.Board, host string, r board
 	return a, nil
 }
 
-// troubled is what the error of a lane means.
-func troubled(ctx context.Context, a board.Answer, err error) *board.Trouble {
+// troubled is what the error of a lane to a host of b means.
+func troubled(ctx context.Context, b *board.Board, a board.Answer, err error) *board.Trouble {
 	var e *lane.Error
 	if !errors.As(err, &e) {
 		e = &lane.Error{Err: err, Stop: lane.StopOf(err)}
 	}
-	t := meaning(e, a, budget.Wait(ctx, 0) != nil)
+	t := meaning(e, a, budget.Wait(ctx, 0) != nil, slices.Contains(b.Hosts, e.Host))
 	t.Answer, t.Err = a, err
 	if !e.RetryAt.IsZero() {
 		t.RetryAt = e.RetryAt
@@ -206,8 +207,9 @@ func troubled(ctx context.Context, a board.Answer, err error) *board.Trouble {
 
 // meaning is that of e, with the last answer if there was one. over says that
 // the operation has ended: otherwise what the host did comes before that there
-// was no time to ask it once more.
-func meaning(e *lane.Error, a board.Answer, over bool) *board.Trouble {
+// was no time to ask it once more. own says that the host is the board's, not a
+// company's.
+func meaning(e *lane.Error, a board.Answer, over, own bool) *board.Trouble {
 	switch {
 	case e.Stop == lane.Cancelled:
 		return ended(context.Canceled)
@@ -225,7 +227,7 @@ func meaning(e *lane.Error, a board.Answer, over bool) *board.Trouble {
 		}
 	}
 	why := cmp.Or(e.Last, e.Err)
-	return &board.Trouble{Verdict: verdictOf(why), Detail: detailOf(why)}
+	return &board.Trouble{Verdict: verdictOf(why, own), Detail: detailOf(why)}
 }
 
 // ended is the Trouble of an operation that ended, or has too little time left.
@@ -236,13 +238,14 @@ func ended(err error) *board.Trouble {
 	return &board.Trouble{Verdict: board.Cancelled, Detail: "the operation was cancelled", Err: err}
 }
 
-// verdictOf is what it means that there is no answer.
-func verdictOf(err error) board.Verdict {
+// verdictOf is what it means that there is no answer. A host that does not exist
+// is a company that does not, unless the host is the board's own.
+func verdictOf(err error, own bool) board.Verdict {
 	var name *net.DNSError
 	switch {
 	case errors.Is(err, lane.ErrTooLarge):
 		return board.Malformed
-	case errors.As(err, &name) && name.IsNotFound:
+	case errors.As(err, &name) && name.IsNotFound && !own:
 		return board.UnknownBoard
 	}
 	return board.Unavailable
@@ -258,7 +261,7 @@ func detailOf(err error) string {
 	case errors.As(err, &refused):
 		return refused.Error()
 	case errors.As(err, &name) && name.IsNotFound:
-		return fmt.Sprintf("there is no host %s: is the company's name right, and is this machine online?", name.Name)
+		return fmt.Sprintf("there is no host %s: if the company's name is right, this machine may be offline", name.Name)
 	}
 	return clip(strings.Join(strings.Fields(err.Error()), " "))
 }

@@ -80,14 +80,14 @@ func hostOf(u *url.URL, hosts []string) (string, error) {
 }
 
 // matches reports whether host is what pattern stands for: itself, or with
-// "*." in front one label before it.
+// each "*." in front one label before it.
 func matches(pattern, host string) bool {
-	domain, any := strings.CutPrefix(pattern, "*.")
+	rest, any := strings.CutPrefix(pattern, "*.")
 	if !any {
 		return host == pattern
 	}
-	label, ok := strings.CutSuffix(host, "."+domain)
-	return ok && isLabel(label)
+	label, host, ok := strings.Cut(host, ".")
+	return ok && isLabel(label) && matches(rest, host)
 }
 
 // isLabel reports whether s is one label of a host name, in lower case.

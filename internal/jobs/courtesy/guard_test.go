@@ -228,6 +228,37 @@ func TestJ48_ARefusalIsSaidAndNotTriedAgain(t *testing.T) {
 	}
 }
 
+// A machine that is offline must not be told that companies do not exist.
+func TestJ27_AHostThatDoesNotExistIsACompanyThatDoesNotUnlessItIsTheBoards(t *testing.T) {
+	names := &nameServer{answers: [][]string{{}}}
+	d := newDialers()
+	d.straight.Resolver = &net.Resolver{PreferGo: true, Dial: names.dial}
+	c, err := newWith(Options{}, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for url, want := range map[string]board.Verdict{jobsURL: board.Unavailable, "https://one.acme.example/jobs": board.UnknownBoard} {
+		_, err := get(c, acme(), 5*time.Second, url)
+		if got := wantTrouble(t, err, want); !strings.Contains(got.Detail, "this machine may be offline") {
+			t.Errorf("%s: %q leaves out what else it may be", url, got.Detail)
+		}
+	}
+}
+
+func TestEachStarOfAPatternIsOneLabel(t *testing.T) {
+	for host, want := range map[string]bool{
+		"a.wd1.jobs.example": true, "a-b.wd103.jobs.example": true,
+		"jobs.example": false, "wd1.jobs.example": false, "x.a.wd1.jobs.example": false, "a..jobs.example": false,
+		".wd1.jobs.example": false, "a.wd1.jobs.example.evil": false, "a.wd1.evil-jobs.example": false, "a_b.wd1.jobs.example": false,
+		"*.*.jobs.example": false,
+	} {
+		if got := matches("*.*.jobs.example", host); got != want {
+			t.Errorf("%s: %v, want %v", host, got, want)
+		}
+	}
+}
+
 func TestOnlyABoardsOwnHostsAreAsked(t *testing.T) {
 	b := acme()
 	for _, tt := range []struct {

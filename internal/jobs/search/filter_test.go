@@ -118,10 +118,12 @@ func TestWordsWithoutDescriptionsAreSaidToBe(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		bare := &stand{name: "bare", pages: paged("bare", "", 1, 5)}
 		full := &stand{name: "full", text: true, pages: paged("full", "", 1, 5)}
-		full.pages[0][2].HTML = "<p>We write Haskell.</p>"
+		full.pages[0][2].HTML = "<p>We write Haskell.</p>" // looked at, and not kept
 		r := ask(t, engine(Options{}, bare, full), time.Second, Query{Text: "haskell"})
 		if !slices.Equal(ids(r), []string{"full//2"}) {
 			t.Errorf("items %v, want the one whose description has the word", ids(r))
+		} else if r.Items[0].HTML != "" {
+			t.Error("the item has its description: megabytes are held that no answer says")
 		}
 		if got := report(t, r, "bare").Detail; !strings.Contains(got, "titles") {
 			t.Errorf("detail %q, want it to say that only titles were looked at", got)

@@ -26,8 +26,7 @@ type Result struct {
 	Ledger     budget.Ledger // where the time went: a phase for each board
 }
 
-// Item is a job, without much said about it: its description is whatever the
-// board's list had.
+// Item is a job, without its description.
 type Item struct {
 	posting.Job
 	Unverified []string // filters that the job does not state enough for: "pay"
