@@ -17,11 +17,12 @@ import (
 const maxMessage = 1 << 20
 
 // ServeStdio serves one client that writes to in and reads from out, a message
-// a line, until in ends or ctx does. Calls that are in progress then are
+// a line, until in ends or ctx does. What is no message is answered with an error. Calls that are in progress then are
 // answered, after Options.Drain with what there is.
 func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.Writer) error {
+	to := &lineWriter{to: out}
 	t := &stdio{
-		under: &mcp.IOTransport{Reader: in, Writer: keptOpen{out}, MaxLineLength: maxMessage}, server: s, stop: ctx,
+		under: &mcp.IOTransport{Reader: newLines(in, to, s.o.Log), Writer: to}, server: s, stop: ctx,
 		open: make(map[jsonrpc.ID]bool), changed: make(chan struct{}, 1),
 	}
 	session, err := s.mcp.Connect(context.WithoutCancel(ctx), t, nil)
@@ -37,10 +38,6 @@ func (s *Server) ServeStdio(ctx context.Context, in io.ReadCloser, out io.Writer
 	}
 	return err
 }
-
-type keptOpen struct{ io.Writer }
-
-func (keptOpen) Close() error { return nil }
 
 // stdio is the transport of one client, with what the SDK's lacks: the end of
 // the input waits for the calls in progress, and a call that its client

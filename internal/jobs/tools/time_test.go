@@ -211,6 +211,46 @@ func TestJ53_TheReasonOfACancelIsLogged(t *testing.T) {
 	})
 }
 
+func TestWhatIsNoMessageIsRefusedAndTheClientGoesOn(t *testing.T) {
+	r := newRig(Options{}, listed("quick", jobs("quick", 1)...))
+	c := r.connect(t, t.Context())
+	for _, test := range []struct {
+		line, want string
+		code       int
+	}{
+		{"{garbage", "the line is not JSON", -32700},
+		{"[]", "the batch is empty", -32600},
+		{`"text"`, "", -32600},
+		{`{"jsonrpc":"1.0","id":1,"method":"ping"}`, "", -32600},
+		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, "", -32600},
+		{`[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "the batch has the id 1 twice", -32600},
+		{strings.Repeat(" ", 100_000) + strings.Repeat("a", maxMessage), "the line has more than 1048576 bytes", -32600},
+	} {
+		c.send(test.line)
+		m := <-c.came
+		if m.ID != nil || m.Error == nil || m.Error.Code != test.code || !strings.Contains(m.Error.Message, test.want) {
+			t.Errorf("%.60s: got %+v, want the error %d %q without an id", test.line, m, test.code, test.want)
+		}
+	}
+	c.send("  ")
+	if m := c.ask("jobs.list", `{"boards":["quick"]}`); len(m.list(t).Jobs) != 1 {
+		t.Errorf("got %+v", m)
+	}
+	c.close()
+}
+
+func TestALineWithoutItsEndIsReadAtTheEndOfTheInput(t *testing.T) {
+	r := newRig(Options{}, listed("quick", jobs("quick", 1)...))
+	c := r.connect(t, t.Context())
+	if _, err := c.in.Write([]byte(callLine(1, "jobs.list", `{"boards":["quick"]}`, ""))); err != nil {
+		t.Fatal(err)
+	}
+	c.close()
+	if m := <-c.came; m.ID != 1.0 || len(m.list(t).Jobs) != 1 {
+		t.Errorf("got %+v", m)
+	}
+}
+
 func TestACancelOfWhatIsNoCallChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(Options{}, listed("quick", jobs("quick", 1)...))
