@@ -97,11 +97,12 @@ func (b *builder) check(m validated) {
 	}
 }
 
-// pack validates m itself, because nobody looks into an Any later.
+// pack validates m itself, because nobody looks into an Any later. Equal
+// messages have equal bytes, or versions would differ.
 func (b *builder) pack(m validated) *anypb.Any {
 	b.check(m)
-	packed, err := anypb.New(m)
-	if err != nil {
+	packed := &anypb.Any{}
+	if err := anypb.MarshalFrom(packed, m, proto.MarshalOptions{Deterministic: true}); err != nil {
 		b.wrong = append(b.wrong, err)
 	}
 	return packed
