@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -138,7 +140,8 @@ func TestALineBeforeAChunkHasOneLimit(t *testing.T) {
 // Half a header over HTTP/2 has as much time as over HTTP/1.1, also beside a
 // stream that keeps the connection from being idle.
 func TestHalfAHeaderOverHTTP2IsCutOffAtItsTimeout(t *testing.T) {
-	const timeout = 200 * time.Millisecond
+	t.Parallel()
+	const timeout = 100 * time.Millisecond
 	for _, secure := range []bool{false, true} {
 		f := newFixture(t, setup{tls: secure, options: Options{ReadHeaderTimeout: timeout}})
 		f.actorH1("a", false, hello)
@@ -165,4 +168,23 @@ func TestHalfAHeaderOverHTTP2IsCutOffAtItsTimeout(t *testing.T) {
 			f.record()
 		}
 	}
+}
+
+// A client that does not read cannot hold a stop up.
+func TestR72_TheFirstGoAwayIsNotWaitedForWithoutEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		h := &h2Conn{hear: func() {}}
+		h.out.some = true
+		h.leaving.Store(true)
+		began := time.Now()
+		h.leave(ours)
+		if took := time.Since(began); took != goAwayTimeout {
+			t.Errorf("leaving took %v, want %v", took, goAwayTimeout)
+		}
+		if _, err := theirs.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the client reads %v, want the end", err)
+		}
+	})
 }

@@ -199,11 +199,13 @@ func (s *clients) goAway(ctx context.Context) {
 		all = append(all, c)
 	}
 	s.mu.Unlock()
-	for _, c := range all {
-		c.goAway()
-	}
 	timeout := time.NewTimer(goAwayTimeout)
 	defer timeout.Stop()
+	var telling sync.WaitGroup
+	for _, c := range all { // side by side, because each may take goAwayTimeout
+		telling.Go(c.goAway)
+	}
+	telling.Wait()
 	for _, c := range all {
 		select {
 		case <-c.h2.heard:

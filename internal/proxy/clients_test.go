@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -111,6 +112,15 @@ func TestR72_NoUploadThatCannotBeSentAgainIsLostAtAStop(t *testing.T) {
 	}
 }
 
+// written is a connection that keeps what is written to it.
+type written struct {
+	net.Conn
+	strings.Builder
+}
+
+func (w *written) Write(p []byte) (int, error)      { return w.Builder.Write(p) }
+func (w *written) SetWriteDeadline(time.Time) error { return nil }
+
 // The first GOAWAY stands between two frames, and in no header block, however
 // the frames are written.
 func TestTheFirstGoAwayStandsBetweenFrames(t *testing.T) {
@@ -122,7 +132,7 @@ func TestTheFirstGoAwayStandsBetweenFrames(t *testing.T) {
 	stream := settings + headers + continuation + data + settings
 	for size := 1; size <= len(stream); size++ {
 		for at := 0; at <= len(stream); at += size { // it is asked for behind at bytes
-			var out strings.Builder
+			var out written
 			h := &h2Conn{heard: make(chan struct{})}
 			for from := 0; from < len(stream); from += size {
 				if from == at {
@@ -147,7 +157,7 @@ func TestTheFirstGoAwayStandsBetweenFrames(t *testing.T) {
 			}
 		}
 	}
-	var out strings.Builder
+	var out written
 	h := &h2Conn{heard: make(chan struct{})}
 	h.hear = func() { close(h.heard) }
 	h.write(&out, []byte(settings+last))
@@ -221,6 +231,7 @@ func TestR61_AConnectionThatWaitsForRoomDoesNotHoldAStopUp(t *testing.T) {
 }
 
 func TestASlowHeaderIsCutOffAtItsTimeout(t *testing.T) {
+	t.Parallel()
 	const timeout = 200 * time.Millisecond
 	for _, secure := range []bool{false, true} {
 		f := newFixture(t, setup{tls: secure, options: Options{ReadHeaderTimeout: timeout}})

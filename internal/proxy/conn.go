@@ -259,7 +259,7 @@ func (c *clientConn) Close() error {
 	return c.Conn.Close()
 }
 
-func (h *h2Conn) write(w io.Writer, p []byte) (n int, err error) {
+func (h *h2Conn) write(w net.Conn, p []byte) (n int, err error) {
 	h.mu.Lock()
 	n, err = h.writeLocked(w, p)
 	h.mu.Unlock()
@@ -269,7 +269,7 @@ func (h *h2Conn) write(w io.Writer, p []byte) (n int, err error) {
 
 // writeLocked writes p, which may end in the middle of a frame, and firstGoAway
 // if that is due and there is a place for it.
-func (h *h2Conn) writeLocked(w io.Writer, p []byte) (n int, err error) {
+func (h *h2Conn) writeLocked(w net.Conn, p []byte) (n int, err error) {
 	from := 0
 	for at := 0; at < len(p); {
 		at += h.out.next(p[at:])
@@ -287,7 +287,7 @@ func (h *h2Conn) writeLocked(w io.Writer, p []byte) (n int, err error) {
 
 // leave sends firstGoAway if it is due and nothing is being written: else the
 // writer does.
-func (h *h2Conn) leave(w io.Writer) {
+func (h *h2Conn) leave(w net.Conn) {
 	if h.leaving.Load() && h.mu.TryLock() {
 		if h.out.between() {
 			h.leaveLocked(w)
@@ -299,10 +299,17 @@ func (h *h2Conn) leave(w io.Writer) {
 	}
 }
 
-func (h *h2Conn) leaveLocked(w io.Writer) {
-	if h.leaving.CompareAndSwap(true, false) {
-		w.Write(firstGoAway) // an error comes again with the next frame
+// leaveLocked holds a stop up for goAwayTimeout at most: the client may not read.
+// net/http sets no deadline for writing here.
+func (h *h2Conn) leaveLocked(w net.Conn) {
+	if !h.leaving.CompareAndSwap(true, false) {
+		return
 	}
+	w.SetWriteDeadline(time.Now().Add(goAwayTimeout))
+	if _, err := w.Write(firstGoAway); err != nil {
+		w.Close() // some of it may be written, so that nothing can follow
+	}
+	w.SetWriteDeadline(time.Time{})
 }
 
 // goAway begins to take leave of the client.
