@@ -153,6 +153,7 @@ func TestR64_OpenStreamsAndTunnelsPinTheirActor(t *testing.T) {
 }
 
 func TestR64_AStreamOnWhichNothingPassesIsClosed(t *testing.T) {
+	t.Parallel()
 	const idle = 200 * time.Millisecond
 	route := router.Route{Name: "idle", Host: "{actor}.idle", Budget: time.Minute, MaxBudget: time.Minute, StreamIdle: idle}
 	f := newFixture(t, setup{routes: []router.Route{route}})

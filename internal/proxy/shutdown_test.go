@@ -187,6 +187,7 @@ func TestG10_ShutdownCutsOffWhatItCannotWaitFor(t *testing.T) {
 }
 
 func TestG10_ShutdownDoesNotWaitForAConnectionWithoutARequest(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, setup{})
 	f.actorH1("a", true, hello)
 	c := f.dial()

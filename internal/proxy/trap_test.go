@@ -38,6 +38,7 @@ func rawActor(t *testing.T, f *fixture, name string, talk func(c net.Conn, r *bu
 }
 
 func TestR43_AnActorThatKnowsNothingOfExpectGetsTheBodyAllTheSame(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, setup{budget: 20 * time.Second})
 	rawActor(t, f, "a", func(c net.Conn, r *bufio.Reader) {
 		for line := ""; line != "\r\n"; {
