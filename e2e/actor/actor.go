@@ -90,6 +90,21 @@ func Run() bool {
 	return true
 }
 
+// Handler is what an actor of that name serves, HTTP and gRPC, for a program
+// that has actors in itself: it never fails but where the path asks for it, and
+// then with the program.
+func Handler(name string) http.Handler {
+	s := &server{name: name}
+	g := s.newGRPC()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			g.ServeHTTP(w, r)
+			return
+		}
+		s.ServeHTTP(w, r)
+	})
+}
+
 func share(variable string) float64 {
 	p, _ := strconv.ParseFloat(os.Getenv(variable), 64)
 	return p

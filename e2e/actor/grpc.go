@@ -32,6 +32,15 @@ var (
 )
 
 func (s *server) serveGRPC(stop context.Context, l net.Listener) error {
+	g := s.newGRPC()
+	go func() {
+		<-stop.Done()
+		g.Stop()
+	}()
+	return g.Serve(l)
+}
+
+func (s *server) newGRPC() *grpc.Server {
 	g := grpc.NewServer()
 	g.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "layover.test.Actor",
@@ -42,11 +51,7 @@ func (s *server) serveGRPC(stop context.Context, l net.Listener) error {
 			{StreamName: "Chat", Handler: s.chat, ServerStreams: true, ClientStreams: true},
 		},
 	}, s)
-	go func() {
-		<-stop.Done()
-		g.Stop()
-	}()
-	return g.Serve(l)
+	return g
 }
 
 // begin notes a call, and returns what its answer must have.

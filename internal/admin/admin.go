@@ -23,6 +23,7 @@
 package admin
 
 import (
+	"cmp"
 	"io"
 	"net"
 	"net/http"
@@ -43,6 +44,20 @@ type Options struct {
 	Public bool
 	// Version is shown on the page and in layover_build_info. Default: none.
 	Version string
+	// Name is the program's, for the page. Default: layover.
+	Name string
+	// Settings are shown on the page as they are: no secrets. Default: none.
+	Settings []Setting
+	// ParkBudget, if it is not zero, adds the instruments of the meter
+	// atenet-router. It is the longest that a request is held: one that ended
+	// sooner had an end of its own. Default: none.
+	ParkBudget time.Duration
+}
+
+// Setting is one line of the page's settings.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 // Admin is an http.Handler. Make it with New.
@@ -66,6 +81,7 @@ const (
 // New returns an Admin that is not ready and knows no router yet.
 func New(o Options) (*Admin, error) {
 	a := &Admin{options: o, started: time.Now(), mux: http.NewServeMux()}
+	a.options.Name = cmp.Or(o.Name, "layover")
 	m, err := newMetrics(a)
 	if err != nil {
 		return nil, err

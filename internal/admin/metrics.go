@@ -40,6 +40,7 @@ type metrics struct {
 	duration metric.Float64Histogram
 	parked   metric.Float64Histogram
 	phase    metric.Float64Histogram
+	atenet   *atenet
 
 	mu     sync.RWMutex
 	series map[labels]*labelSets
@@ -70,6 +71,11 @@ func newMetrics(a *Admin) (*metrics, error) {
 	provider := sdk.NewMeterProvider(sdk.WithReader(exporter), sdk.WithResource(resource.Empty()), sdk.WithCardinalityLimit(0))
 	meter := provider.Meter("layover")
 	m := &metrics{series: make(map[labels]*labelSets), handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})}
+	if a.options.ParkBudget > 0 {
+		if m.atenet, err = newAtenet(provider.Meter("atenet-router"), a); err != nil {
+			return nil, err
+		}
+	}
 	return m, errors.Join(m.addInstruments(meter), addGauges(meter, a))
 }
 
@@ -91,6 +97,7 @@ func histogram(meter metric.Meter, name, what string) (metric.Float64Histogram, 
 }
 
 func (m *metrics) observe(rec router.Record) {
+	m.atenet.observe(rec)
 	ctx := context.Background()
 	sets := m.sets(labels{
 		route:   cmp.Or(rec.Route, "none"),

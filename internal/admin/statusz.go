@@ -26,10 +26,13 @@ var files embed.FS
 
 // status is what /statusz and /statusz.json show.
 type status struct {
+	Name    string    `json:"name"`
 	Version string    `json:"version"`
 	Now     time.Time `json:"now"`
 	Started time.Time `json:"started"`
 	State   string    `json:"state"`
+
+	Settings []Setting `json:"settings,omitempty"`
 
 	Lot    lot           `json:"lot"`
 	Pools  []pool        `json:"pools"`
@@ -115,7 +118,7 @@ func (a *Admin) status(query url.Values) (*status, error) {
 		}
 		limit = n
 	}
-	s := &status{Version: a.options.Version, Now: time.Now(), Started: a.started, State: a.state(),
+	s := &status{Name: a.options.Name, Version: a.options.Version, Settings: a.options.Settings, Now: time.Now(), Started: a.started, State: a.state(),
 		Pools: []pool{}, Actors: []router.ActorSnapshot{}, Recent: []request{}}
 	r := a.router.Load()
 	if r == nil {

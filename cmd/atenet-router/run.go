@@ -1,0 +1,303 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	"layover/internal/admin"
+	"layover/internal/envoy"
+	"layover/internal/extproc"
+	"layover/internal/router"
+	"layover/internal/substrate"
+	"layover/internal/substrate/ateapi"
+	"layover/parking"
+)
+
+func serveCommand(use string) *cobra.Command {
+	c := new(config)
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: "Run the router (what happens without a command, too)",
+		Long: `Serve runs the router until it is told to stop. It prints the time plan: which timer ends what.
+
+Envoy gets its configuration from --xds-address ('atenet-router bootstrap' prints what it is started with) and asks for
+each request at --extproc-address, where gRPC health checks are answered, too.
+
+SIGTERM and SIGINT stop it: it is no longer ready; after --drain-delay Envoy's listeners drain; requests that are held are
+served or end by their budget; then it exits. A second signal stops it at once.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			stop := make(chan os.Signal, 2)
+			signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
+			defer signal.Stop(stop)
+			return serve(c, settings(cmd), cmd.OutOrStdout(), cmd.ErrOrStderr(), stop)
+		},
+	}
+	c.flags(cmd.Flags())
+	return cmd
+}
+
+// serve runs the router that c describes until stop says to stop. It prints the
+// plan and where it listens to out, and logs to logs.
+func serve(c *config, shown []admin.Setting, out, logs io.Writer, stop <-chan os.Signal) error {
+	plan, doubts, err := c.check()
+	if err != nil {
+		return err
+	}
+	level, _ := c.level()
+	log := newLog(logs, level, c.logFormat)
+	for _, doubt := range doubts {
+		log.Warn(doubt)
+	}
+	s, err := start(c, plan, shown, log)
+	if err != nil {
+		return err
+	}
+	plan.Explain(out)
+	for _, line := range s.where() {
+		fmt.Fprintln(out, line)
+	}
+	return s.run(stop)
+}
+
+func newLog(w io.Writer, level slog.Leveler, format string) *slog.Logger {
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		switch v := a.Value.Any().(type) {
+		case time.Duration: // JSON would have nanoseconds
+			a.Value = slog.StringValue(v.String())
+		case error:
+			a.Value = slog.StringValue(plain(v))
+		}
+		return a
+	}}
+	if format == formatJSON {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// server is a router that runs.
+type server struct {
+	config *config
+	plan   envoy.Plan
+	log    *slog.Logger
+
+	conn   *grpc.ClientConn // to the control plane
+	router *router.Router
+	front  *extproc.Server
+	admin  *admin.Admin
+	health *health.Server
+	traces *traces
+
+	closeXDS context.CancelFunc
+	grpcs    []*grpc.Server
+	https    []*http.Server
+	listens  []string   // what listens where
+	failed   chan error // from the goroutines that serve, which end with their servers
+}
+
+// start makes everything that c describes and begins to serve. After an error
+// nothing of it is left.
+func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) (_ *server, err error) {
+	s := &server{config: c, plan: plan, log: log, failed: make(chan error, 4), closeXDS: func() {}}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.traces, err = newTraces(log); err != nil {
+		return nil, err
+	}
+	if s.conn, err = substrate.Dial(c.ateapi, c.access, s.traces.dialOptions()...); err != nil {
+		return nil, err
+	}
+	plane, err := substrate.New(ateapi.NewControlClient(s.conn), substrate.Options{
+		FailFast: c.parkMax == 0, Interval: c.retryInterval, Factor: c.retryFactor, Jitter: c.retryJitter,
+		AttemptTimeout: c.attemptTimeout, Port: c.actorPort,
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Readiness, metrics and the page are for whoever reaches them; profiles are
+	// not, see guard.
+	if s.admin, err = admin.New(admin.Options{Public: true, Version: version(), Name: "atenet-router", Settings: shown, ParkBudget: c.budget()}); err != nil {
+		return nil, err
+	}
+	s.router = router.New(plane, parking.NewLot(c.parkMax), router.Options{Observe: s.observe})
+	s.admin.SetRouter(s.router)
+	s.front = extproc.New(s.router, namer(c), extproc.Options{
+		ActorHeader: substrate.TargetHeader, ResponseLimit: c.routeTimeout, Begin: s.traces.begin, Log: log})
+	if err := s.listenGRPC(); err != nil {
+		return nil, err
+	}
+	if err := s.listenHTTP(); err != nil {
+		return nil, err
+	}
+	s.admin.SetReady(true)
+	s.health.Resume()
+	return s, nil
+}
+
+// namer finds the actor of a request, and how long it may wait.
+func namer(c *config) extproc.Namer {
+	route := router.Route{Name: "actors", Budget: c.budget(), MaxBudget: c.budget()}
+	return func(req *extproc.Request) (extproc.Name, error) {
+		ref, err := substrate.Locate(req.Header(substrate.TargetHeader), req.Host, c.hostSuffix)
+		if err != nil {
+			return extproc.Name{Route: route}, err
+		}
+		return extproc.Name{Route: route, Actor: ref.String(), Port: req.Port()}, nil
+	}
+}
+
+func (s *server) listenGRPC() error {
+	s.health = health.NewServer() // serving for the empty name, which is the whole server
+	s.health.Shutdown()           // until Resume
+	front := grpc.NewServer(extproc.ServerOptions()...)
+	s.front.Register(front)
+	healthv1.RegisterHealthServer(front, s.health)
+	if err := s.serveGRPC(front, "extproc-address", s.config.extproc); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.closeXDS = cancel
+	config, err := envoy.NewServer(ctx, s.plan, func(node, kind, reason string) {
+		s.log.Error("Envoy refuses its configuration", "node", node, "type", kind, "reason", reason)
+	})
+	if err != nil {
+		return err
+	}
+	xds := grpc.NewServer(extproc.ServerOptions()...)
+	config.Register(xds)
+	return s.serveGRPC(xds, "xds-address", s.config.xds)
+}
+
+func (s *server) serveGRPC(g *grpc.Server, flag, addr string) error {
+	l, err := listen(flag, addr)
+	if err != nil {
+		return err
+	}
+	s.grpcs = append(s.grpcs, g)
+	s.listens = append(s.listens, fmt.Sprintf("%s on %s", strings.TrimSuffix(flag, "-address"), l.Addr()))
+	go func() { s.failed <- g.Serve(l) }()
+	return nil
+}
+
+func (s *server) listenHTTP() error {
+	for _, at := range []struct {
+		flag, addr string
+		handler    http.Handler
+	}{
+		{"status-address", s.config.status, guard(s.admin)},
+		{"metrics-address", s.config.metrics, onlyMetrics(s.admin)},
+	} {
+		if at.addr == "off" {
+			continue
+		}
+		l, err := listen(at.flag, at.addr)
+		if err != nil {
+			return err
+		}
+		h := &http.Server{Handler: at.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+			ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+		s.https = append(s.https, h)
+		s.listens = append(s.listens, fmt.Sprintf("%s on http://%s", strings.TrimSuffix(at.flag, "-address"), l.Addr()))
+		go func() { s.failed <- h.Serve(l) }()
+	}
+	return nil
+}
+
+// guard keeps profiles, which cost time and tell internals, from all but this
+// machine and whoever forwards a port to it.
+func guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		from, err := netip.ParseAddrPort(req.RemoteAddr)
+		if strings.HasPrefix(req.URL.Path, "/debug/") && (err != nil || !from.Addr().Unmap().IsLoopback()) {
+			http.Error(w, "profiles are for requests from this machine only", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, req)
+	})
+}
+
+func onlyMetrics(next http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", next)
+	return mux
+}
+
+func listen(flag, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("--%s: another program listens on %s: stop it, or choose another address", flag, addr)
+	case err != nil:
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	return l, nil
+}
+
+// where says what listens where.
+func (s *server) where() []string {
+	return append(append([]string(nil), s.listens...), fmt.Sprintf("pid %d", os.Getpid()))
+}
+
+// observe counts and logs a request that has its answer.
+func (s *server) observe(rec router.Record) {
+	s.admin.Observe(rec)
+	ctx := context.Background()
+	if rec.Reason == router.PlaneFailed { // what a client is not told
+		s.log.Warn("the control plane failed", "actor", rec.Actor, "id", rec.ID, "detail", rec.Detail)
+	}
+	if !s.log.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	ledger := rec.Budget.Ledger()
+	s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("id", rec.ID), slog.String("method", rec.Method), slog.String("actor", rec.Actor),
+		slog.Int("status", rec.Status), slog.String("reason", string(rec.Reason)), slog.String("detail", rec.Detail), slog.String("wake", string(rec.Wake)),
+		slog.Duration("parked", rec.ParkedFor), slog.Duration("took", rec.Took), slog.String("ledger", ledger.String()))
+}
+
+// run serves until told to stop. A listener that fails ends it, too.
+func (s *server) run(stop <-chan os.Signal) error {
+	select {
+	case err := <-s.failed:
+		return errors.Join(err, s.stop(stop))
+	case got := <-stop:
+		s.log.Info("stopping", "signal", got.String())
+		return s.stop(stop)
+	}
+}
+
+// close ends everything at once.
+func (s *server) close() {
+	s.closeXDS()
+	for _, g := range s.grpcs {
+		g.Stop()
+	}
+	for _, h := range s.https {
+		h.Close()
+	}
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	if s.traces != nil {
+		s.traces.close()
+	}
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// sameStop is how soon after a first signal a second one is still part of
+	// it: timeout(1), for one, signals its child and then the child's group.
+	sameStop = 200 * time.Millisecond
+	// lookEvery is how often a stop asks Envoy what it still has.
+	lookEvery = 100 * time.Millisecond
+	// adminTimeout bounds one question to Envoy.
+	adminTimeout = 2 * time.Second
+)
+
+// errCutOff is the end of a stop that a second signal did not let finish.
+var errCutOff = errors.New("a second signal: stopped at once, requests were cut off")
+
+// stop ends the server: not ready; after the delay Envoy takes no more; what it
+// has is served or ends by its budget. Something on again ends all waiting.
+func (s *server) stop(again <-chan os.Signal) error {
+	ctx, hurry := context.WithCancelCause(context.Background())
+	defer hurry(nil)
+	go func() { // ends with ctx
+		if got := another(ctx, again); got != nil {
+			s.log.Warn("stopping at once", "signal", got.String())
+			hurry(errCutOff)
+		}
+	}()
+	s.admin.SetReady(false)
+	s.health.Shutdown()
+	pause(ctx, s.config.drainDelay)
+	draining, cancel := context.WithTimeout(ctx, s.plan.Drain())
+	defer cancel()
+	err := s.drain(draining)
+	s.close()
+	switch {
+	case errors.Is(context.Cause(ctx), errCutOff):
+		return errCutOff
+	case err != nil:
+		s.log.Warn("requests were cut off", "cause", err)
+	}
+	s.log.Info("stopped")
+	return nil
+}
+
+// drain returns when Envoy has no request any more, or, of an Envoy that cannot
+// be asked, when none is held here.
+func (s *server) drain(ctx context.Context) error {
+	if s.plan.Admin == "" {
+		return s.front.Wait(ctx)
+	}
+	if _, err := s.askEnvoy(ctx, http.MethodPost, "/drain_listeners?graceful&skip_exit"); err != nil {
+		s.log.Warn("Envoy could not be told to drain: it goes on to take requests", "err", err)
+		return s.front.Wait(ctx)
+	}
+	s.log.Info("draining", "held", s.front.Held(), "at_most", s.plan.Drain())
+	for {
+		if err := s.front.Wait(ctx); err != nil {
+			return err
+		}
+		active, err := s.active(ctx)
+		if err != nil { // it has ended: so have its requests
+			return s.front.Wait(ctx)
+		}
+		if active == 0 {
+			return nil
+		}
+		pause(ctx, lookEvery)
+	}
+}
+
+// active returns how many requests and tunnels Envoy's clients have in it.
+func (s *server) active(ctx context.Context) (int, error) {
+	text, err := s.askEnvoy(ctx, http.MethodGet, `/stats?filter=^http\.https%3F\.downstream_rq_active$`)
+	if err != nil {
+		return 0, err
+	}
+	sum := 0
+	for line := range strings.Lines(text) {
+		_, value, _ := strings.Cut(line, ": ")
+		n, err := strconv.Atoi(strings.TrimSpace(value))
+		if err != nil {
+			return 0, fmt.Errorf("Envoy's statistics have %q", line)
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+func (s *server) askEnvoy(ctx context.Context, method, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.plan.Admin+path, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("Envoy's admin interface answers %s", resp.Status)
+	}
+	return string(text), err
+}
+
+// another returns the next signal that is not part of the first one, or nil
+// when ctx ends.
+func another(ctx context.Context, again <-chan os.Signal) os.Signal {
+	first := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case got := <-again:
+			if time.Since(first) >= sameStop {
+				return got
+			}
+		}
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
