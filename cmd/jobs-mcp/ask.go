@@ -113,7 +113,7 @@ that take no company.`,
 	f.StringVar(&q.Since, "since", "", "a day, an instant or an age such as 7d")
 	f.StringVar(&q.Unstated, "unstated", "", "keep or drop jobs that do not state what a filter asks (default: keep those without pay only)")
 	f.IntVar(&q.Limit, "limit", 20, "the most jobs, 1 to 100")
-	f.StringVar(&q.Cursor, "cursor", "", "go on where an answer ended; the rest may be left out")
+	f.StringVar(&q.Cursor, "cursor", "", "go on where an answer ended, with its --state; the rest may be left out")
 	return cmd
 }
 
@@ -126,12 +126,20 @@ func list(ctx context.Context, r *reader, q search.Query, asJSON bool, out io.Wr
 		return asFlag(err)
 	}
 	answer := tools.NewList(result)
+	lost := answer.Cursor != "" && r.courtesy.Stats().Folder == ""
+	if lost {
+		answer.Cursor = "" // it ends with this process
+	}
 	if asJSON {
 		err = writeJSON(out, answer)
 	} else {
 		err = writeTable(out, answer)
 	}
-	if err == nil && !answer.Complete && answer.StopReason != string(search.Limit) && answer.StopReason != string(search.Size) {
+	if err == nil && lost && !asJSON {
+		_, err = io.WriteString(out, "More: name a folder of its own with --state, and the answer has a cursor to go on with.\n")
+	}
+	enough := answer.Complete || answer.StopReason == string(search.Limit) && answer.Troubled() == 0
+	if err == nil && !enough {
 		return errIncomplete
 	}
 	return err

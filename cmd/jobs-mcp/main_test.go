@@ -213,8 +213,16 @@ func TestAStopOverHTTPAnswersWhatIsInProgress(t *testing.T) {
 func TestListAndGetAtTheTerminal(t *testing.T) {
 	_, address := boards(t, "- {board: hn, status: 503}")
 	stdout, stderr, code := run(t, "", "list", "--boards-at", address, "--board", "remotive", "--limit", "2")
-	if code != 0 || strings.Count(stdout, "remotive//") != 2 || !strings.Contains(stdout, "More: --cursor j1.") {
-		t.Errorf("list ended with %d and printed\n%s%s", code, stdout, stderr)
+	if code != 0 || strings.Count(stdout, "remotive//") != 2 || !strings.Contains(stdout, "More: name a folder of its own with --state") || strings.Contains(stdout, "--cursor") {
+		t.Errorf("without a state list ended with %d and printed\n%s%s", code, stdout, stderr)
+	}
+	stdout, stderr, code = run(t, "", "list", "--boards-at", address, "--board", "remotive", "--limit", "2", "--state", t.TempDir())
+	if code != 0 || !strings.Contains(stdout, "More: --cursor j1.") {
+		t.Errorf("with a state list ended with %d and printed\n%s%s", code, stdout, stderr)
+	}
+	stdout, stderr, code = run(t, "", "list", "--boards-at", address, "--board", "remotive", "--source", "greenhouse:nobody", "--limit", "2")
+	if code != exitIncomplete || !strings.Contains(stdout, "1 of 2 sources in trouble") {
+		t.Errorf("with an unknown company and more than the limit list ended with %d and printed\n%s%s", code, stdout, stderr)
 	}
 	stdout, _, code = run(t, "", "list", "--boards-at", address, "--board", "remotive", "--board", "hn", "--limit", "100", "--json", "--timeout", "2s")
 	var l tools.List

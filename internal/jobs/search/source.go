@@ -142,8 +142,8 @@ func (o *listing) page(ctx context.Context, fetch board.Fetch, s *source) (p boa
 		r := row{id: digestOf(job.ID)}
 		ok, unverified, lacks := o.plan.match(s.board, job)
 		if ok {
-			job.HTML = "" // megabytes of what no item says
 			r.found = find(*job, s.index, s.board.Parse != nil, unverified)
+			r.found.job.HTML = "" // megabytes of what no item says
 			if cost := o.engine.o.Cost; cost != nil && o.plan.size > 0 {
 				r.found.cost = cost((&item{found: []*found{r.found}}).answer())
 			}

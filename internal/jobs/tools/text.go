@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"layover/internal/jobs/board"
 	"layover/internal/jobs/search"
 )
 
@@ -72,6 +73,9 @@ func (l List) headline() string {
 	} else {
 		notes = append(notes, "NOT complete: "+stopWords(l.StopReason))
 	}
+	if n := l.Troubled(); n > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d sources in trouble, see below", n, len(l.Sources)))
+	}
 	if l.Left > 0 {
 		notes = append(notes, fmt.Sprintf("%d further matches already found", l.Left))
 	}
@@ -79,6 +83,19 @@ func (l List) headline() string {
 		float64(l.Time.SpentMS)/1000, float64(l.Time.LimitMS)/1000))
 	return what + "; " + strings.Join(notes, "; ") + ".\n"
 }
+
+// Troubled is how many sources are not what was asked for: unknown, failed, or
+// failed after some pages.
+func (l List) Troubled() (n int) {
+	for _, s := range l.Sources {
+		if !s.calm() {
+			n++
+		}
+	}
+	return n
+}
+
+func (s Source) calm() bool { return s.Status == string(board.OK) || s.Status == string(board.Empty) }
 
 func stopWords(reason string) string {
 	switch search.Stop(reason) {
@@ -189,7 +206,7 @@ func (l List) sources(most int) string {
 	var calm []string
 	left := 0
 	for _, s := range l.Sources {
-		if s.Detail == "" && (s.Status == "ok" || s.Status == "empty") && !s.Capped && s.Broken == 0 {
+		if s.Detail == "" && s.calm() && !s.Capped && s.Broken == 0 {
 			calm = append(calm, s.short())
 			continue
 		}
@@ -234,7 +251,11 @@ func (s Source) text() string {
 		fmt.Fprintf(&b, " (%s)", s.Reason)
 	}
 	if s.Received > 0 || s.Pages > 0 {
-		fmt.Fprintf(&b, ", %d pages, %d of %d match", s.Pages, s.Matched, s.Received)
+		pages := fmt.Sprintf("%d pages", s.Pages)
+		if s.Pages == 1 {
+			pages = "1 page"
+		}
+		fmt.Fprintf(&b, ", %s, %d of %d match", pages, s.Matched, s.Received)
 	}
 	if s.ReportedTotal != nil && *s.ReportedTotal != s.Received {
 		fmt.Fprintf(&b, ", the board says it has %d", *s.ReportedTotal)
