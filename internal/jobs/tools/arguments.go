@@ -170,7 +170,11 @@ func (a *arguments) instant(name string) (t time.Time, ok bool) {
 func (a *arguments) end() *mistake {
 	if a.err == nil && len(a.left) > 0 {
 		name := slices.Min(slices.Collect(maps.Keys(a.left)))
-		a.fail(clean(name, 80), "", "there is no such argument; there are "+strings.Join(a.all, ", "))
+		shown := clean(name, 80)
+		if shown == "" {
+			shown = "arguments"
+		}
+		a.fail(shown, "", "there is no such argument; there are "+strings.Join(a.all, ", "))
 	}
 	return a.err
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,7 +59,7 @@ func listed(name string, jobs ...posting.Job) *board.Board {
 	return &board.Board{
 		Name: name, Title: name, Text: true,
 		Page: func(context.Context, board.Fetch, board.Listing, string) (board.Page, error) {
-			return board.Page{Jobs: jobs, Received: len(jobs), Total: len(jobs)}, nil
+			return board.Page{Jobs: slices.Clone(jobs), Received: len(jobs), Total: len(jobs)}, nil
 		},
 		Get: func(_ context.Context, _ board.Fetch, _ board.Company, local string) (posting.Job, error) {
 			for _, j := range jobs {
