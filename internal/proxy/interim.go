@@ -16,6 +16,10 @@ func (x *exchange) takesInterim() bool {
 	return x.in.ProtoAtLeast(1, 1) && !upgrade && !strings.HasPrefix(h.Get("Content-Type"), "application/grpc")
 }
 
+// interimTimeout bounds the writing of an interim answer: a client that does not
+// read would hold its request, and a spot, beyond the end of the wait.
+const interimTimeout = time.Second
+
 // processing sends 102 Processing, every route.Interim until stop, so that what
 // is between the client and us sees that the connection lives.
 func (x *exchange) processing() (stop func()) {
@@ -24,14 +28,16 @@ func (x *exchange) processing() (stop func()) {
 		over  bool
 		timer *time.Timer
 	)
-	w, interval := x.w, x.route.Interim
+	w, rc, interval := x.w, http.NewResponseController(x.w), x.route.Interim
 	mu.Lock()
 	defer mu.Unlock()
 	timer = time.AfterFunc(interval, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if !over {
+			rc.SetWriteDeadline(time.Now().Add(interimTimeout))
 			w.WriteHeader(http.StatusProcessing)
+			rc.SetWriteDeadline(time.Time{})
 			timer.Reset(interval)
 		}
 	})

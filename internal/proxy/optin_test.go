@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -294,4 +295,41 @@ func TestParkedStreamsOfAConnectionAreBounded(t *testing.T) {
 	if got := c.outcome(2*most + 3); got != "200" {
 		t.Errorf("the one that came: %s, want 200", got)
 	}
+}
+
+// timed is a client's end that notes how long writing an interim answer may take.
+type timed struct {
+	http.ResponseWriter
+	end  time.Time
+	took []time.Duration
+}
+
+func (w *timed) SetWriteDeadline(end time.Time) error {
+	w.end = end
+	return nil
+}
+
+func (w *timed) WriteHeader(int) {
+	if w.end.IsZero() {
+		w.took = append(w.took, -1)
+		return
+	}
+	w.took = append(w.took, w.end.Sub(time.Now()))
+}
+
+// A client that does not read holds its request's wait up for a second at most.
+func TestR31_WritingAnInterimAnswerIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(timed)
+		x := &exchange{w: w, route: router.Route{Interim: time.Minute}}
+		stop := x.processing()
+		time.Sleep(2*time.Minute + time.Second)
+		stop()
+		if want := []time.Duration{interimTimeout, interimTimeout}; !slices.Equal(w.took, want) {
+			t.Errorf("interim answers may take %v, want %v", w.took, want)
+		}
+		if !w.end.IsZero() {
+			t.Error("the answer inherits the deadline")
+		}
+	})
 }
