@@ -177,7 +177,10 @@ func grpcMessage(s string) string {
 
 // Write answers req with e.
 func Write(w http.ResponseWriter, req *http.Request, e *router.Error, requestID string) {
-	a := Compose(e, FormOf(req.Method, req.Header), requestID)
+	Compose(e, FormOf(req.Method, req.Header), requestID).write(w, req)
+}
+
+func (a Answer) write(w http.ResponseWriter, req *http.Request) {
 	h := w.Header()
 	for name, values := range a.Header {
 		h[name] = values

@@ -15,15 +15,19 @@ const healthCheck = "/grpc.health.v1.Health/Check"
 // the prefix that gRPC puts before each message: not compressed, two bytes.
 var serving = []byte{0, 0, 0, 0, 2, 0x08, 0x01}
 
-// WriteState answers req, which does not wake its actor, with what the actor is
-// doing: JSON, or for a gRPC call FAILED_PRECONDITION, which asks for no retry.
-// A gRPC health check is told that the actor serves: asleep is not unhealthy.
-func WriteState(w http.ResponseWriter, req *http.Request, actor string, state router.State) {
-	w.Header().Set("Cache-Control", "no-store")
-	if FormOf(req.Method, req.Header) == GRPC {
-		writeGRPCState(w, req, actor, state)
-		return
+// ComposeState returns the answer to a request that does not wake its actor:
+// what the actor is doing, as JSON, or for a gRPC call FAILED_PRECONDITION,
+// which asks for no retry.
+func ComposeState(actor string, state router.State, form Form) Answer {
+	a := Answer{Status: http.StatusOK, Header: http.Header{}}
+	a.Header.Set("Cache-Control", "no-store")
+	if form == GRPC {
+		a.Header.Set("Content-Type", "application/grpc")
+		a.Header.Set("Grpc-Status", strconv.Itoa(grpcFailedPrecondition))
+		a.Header.Set("Grpc-Message", grpcMessage(actor+" is "+string(state)+", and this route wakes nobody"))
+		return a
 	}
+	a.Header.Set("Content-Type", "application/json")
 	body, err := json.Marshal(struct {
 		Actor string       `json:"actor"`
 		State router.State `json:"state"`
@@ -31,25 +35,22 @@ func WriteState(w http.ResponseWriter, req *http.Request, actor string, state ro
 	if err != nil {
 		panic("answer: two strings cannot be marshalled: " + err.Error())
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	if req.Method != http.MethodHead {
-		w.Write(body) // an error means that the client has left: nobody to tell
-	}
+	a.Body = body
+	return a
 }
 
-func writeGRPCState(w http.ResponseWriter, req *http.Request, actor string, state router.State) {
-	h := w.Header()
-	h.Set("Content-Type", "application/grpc")
-	if req.URL.Path == healthCheck {
+// WriteState answers req with ComposeState's answer. A gRPC health check is told
+// that the actor serves: asleep is not unhealthy.
+func WriteState(w http.ResponseWriter, req *http.Request, actor string, state router.State) {
+	form := FormOf(req.Method, req.Header)
+	if form == GRPC && req.URL.Path == healthCheck {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Type", "application/grpc")
 		h.Set("Trailer", "Grpc-Status")
 		w.Write(serving)
 		h.Set("Grpc-Status", "0")
 		return
 	}
-	h["Content-Length"] = nil // present, so that net/http adds none
-	h.Set("Grpc-Status", strconv.Itoa(grpcFailedPrecondition))
-	h.Set("Grpc-Message", grpcMessage(actor+" is "+string(state)+", and this route wakes nobody"))
-	w.WriteHeader(http.StatusOK)
+	ComposeState(actor, state, form).write(w, req)
 }

@@ -140,8 +140,9 @@ func (b *builder) connectionManager(name string) *hcmv3.HttpConnectionManager {
 			{Name: "envoy.filters.http.ext_proc", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(b.processing())}},
 			{Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(&routerv3.Router{})}},
 		},
-		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: routesName, ConfigSource: overADS()}},
-		AccessLog:      b.accessLog(),
+		RouteSpecifier:   &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: routesName, ConfigSource: overADS()}},
+		LocalReplyConfig: b.localReplies(),
+		AccessLog:        b.accessLog(),
 	}
 	if b.static {
 		m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: b.routes()}
@@ -150,6 +151,22 @@ func (b *builder) connectionManager(name string) *hcmv3.HttpConnectionManager {
 		m.UpgradeConfigs = append(m.UpgradeConfigs, &hcmv3.HttpConnectionManager_UpgradeConfig{UpgradeType: u})
 	}
 	return m
+}
+
+// localReplies gives Envoy's own refusals the Retry-After that the processor's
+// have.
+func (b *builder) localReplies() *hcmv3.LocalReplyConfig {
+	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{{
+		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
+			StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
+				Op:    accesslogv3.ComparisonFilter_EQ,
+				Value: &corev3.RuntimeUInt32{DefaultValue: 503, RuntimeKey: "layover.local_reply_status"},
+			}}}},
+		HeadersToAdd: []*corev3.HeaderValueOption{{
+			Header:       &corev3.HeaderValue{Key: "retry-after", Value: "1"},
+			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
+		}},
+	}}}
 }
 
 // downstreamH2 lets one connection have as many requests as the processor may

@@ -9,6 +9,7 @@ import (
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
@@ -135,6 +136,17 @@ func TestEnvoysLimitsStayOutOfTheLotsWay(t *testing.T) {
 		if got != 8192 {
 			t.Errorf("%s %d, want 8192", what, got)
 		}
+	}
+}
+
+func TestEnvoysOwnRefusalsSayWhenToRetry(t *testing.T) {
+	mapper := managerOf(t, mustResources(t, DefaultPlan()).listeners[0]).GetLocalReplyConfig().GetMappers()[0]
+	if got := mapper.GetFilter().GetStatusCodeFilter().GetComparison(); got.GetOp() != 0 || got.GetValue().GetDefaultValue() != 503 {
+		t.Errorf("the filter %v, want status 503", got)
+	}
+	added := mapper.GetHeadersToAdd()[0]
+	if added.GetHeader().GetKey() != "retry-after" || added.GetAppendAction() != corev3.HeaderValueOption_ADD_IF_ABSENT {
+		t.Errorf("adds %v, want a Retry-After if there is none", added)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"runtime/debug"
 	"strconv"
@@ -29,11 +30,11 @@ const maxEarly = 8
 // call is one stream, which is one request. It belongs to the goroutine of the
 // stream's handler and lives no longer than the handler's call.
 type call struct {
-	server  *Server
-	stream  extprocv3.ExternalProcessor_ProcessServer
-	early   chan early // what listen received; nil: it was not needed
-	asked   bool       // the request's headers are there
-	refused bool       // it was answered with a response
+	server *Server
+	stream extprocv3.ExternalProcessor_ProcessServer
+	early  chan early // what listen received; nil: it was not needed
+	asked  bool       // the request's headers are there
+	final  bool       // it was answered with a response, so nothing else can come
 
 	req     Request
 	arrived time.Time
@@ -43,6 +44,7 @@ type call struct {
 	budget  context.Context
 	spend   context.CancelFunc
 	ride    *router.Ride
+	state   router.State // of the actor, if there is no ride because the route wakes nobody
 }
 
 // early is a message, or what ended the stream.
@@ -70,7 +72,7 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error
 		if err := stream.Send(reply); err != nil {
 			return err
 		}
-		if c.refused { // Envoy wants nothing else
+		if c.final {
 			return nil
 		}
 	}
@@ -82,8 +84,14 @@ func (c *call) end() {
 	}
 }
 
-// process returns the answer to msg.
-func (c *call) process(msg *extprocv3.ProcessingRequest) (*extprocv3.ProcessingResponse, error) {
+// process returns the answer to msg. A panic ends the stream, not the program.
+func (c *call) process(msg *extprocv3.ProcessingRequest) (reply *extprocv3.ProcessingResponse, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.panicked(p)
+			reply, err = nil, status.Error(codes.Internal, "ext_proc: the processor failed")
+		}
+	}()
 	if msg.GetObservabilityMode() {
 		return nil, status.Error(codes.FailedPrecondition, "ext_proc: this processor decides where requests go: turn observability_mode off")
 	}
@@ -135,21 +143,25 @@ func (c *call) decide() (*extprocv3.ProcessingResponse, error) {
 	rec := c.record(refusal)
 	c.server.router.Record(rec)
 	finish(rec)
-	if refusal == nil {
+	c.final = c.ride == nil || refusal != nil
+	switch {
+	case refusal == nil:
 		return reply, nil
-	}
-	if refusal.Reason == router.ClientGone {
+	case refusal.Reason == router.ClientGone:
 		return nil, status.Error(codes.Canceled, "ext_proc: the client left")
 	}
-	c.refused = true
 	return refuse(refusal, &c.req), nil
 }
 
-// admit contains a panic of whatever stands behind it: it is one request's.
+func (c *call) panicked(p any) {
+	c.server.o.Log.Error("ext_proc: panic", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+}
+
+// admit makes a panic of whatever stands behind it an answer.
 func (c *call) admit() (reply *extprocv3.ProcessingResponse, refusal *router.Error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.server.o.Log.Error("ext_proc: panic", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			c.panicked(p)
 			reply, refusal = nil, router.Fail(router.Internal, "the router failed", nil)
 		}
 		if refusal != nil && refusal.Actor == "" {
@@ -161,6 +173,9 @@ func (c *call) admit() (reply *extprocv3.ProcessingResponse, refusal *router.Err
 	}
 	if refusal := c.board(); refusal != nil {
 		return nil, refusal
+	}
+	if c.ride == nil {
+		return tell(c.name.Actor, c.state, &c.req), nil
 	}
 	return c.routed()
 }
@@ -196,15 +211,20 @@ func refusalOf(err error) *router.Error {
 	return router.Fail(router.Internal, "the router failed", err)
 }
 
-// board gets a ride, waiting for it if it must.
+// board gets a ride, waiting for it if it must, or the state of an actor that is
+// not to be woken.
 func (c *call) board() *router.Error {
 	route := &c.name.Route
-	ride, err := c.server.router.Route(c.budget, router.Ask{
-		Actor: c.name.Actor, Fallback: route.Fallback, FallbackAfter: route.FallbackAfter, OnWait: c.onWait})
+	ask := router.Ask{Actor: c.name.Actor, Fallback: route.Fallback, FallbackAfter: route.FallbackAfter, OnWait: c.onWait}
+	var err error
+	if route.NoWake {
+		c.ride, c.state, err = c.server.router.Glance(c.budget, ask)
+	} else {
+		c.ride, err = c.server.router.Route(c.budget, ask)
+	}
 	if err != nil {
 		return refusalOf(err)
 	}
-	c.ride = ride
 	return nil
 }
 
@@ -334,6 +354,10 @@ func (c *call) record(refusal *router.Error) router.Record {
 	if refusal != nil {
 		rec.Wait, rec.Reason, rec.Detail = refusal.Wait, refusal.Reason, refusal.Error()
 		rec.Status = answer.RowOf(refusal.Reason).Status
+		return rec
+	}
+	if c.ride == nil {
+		rec.Wait, rec.Status = router.Wait{Wake: router.WakeSpared}, http.StatusOK
 		return rec
 	}
 	rec.Wait = c.ride.Wait

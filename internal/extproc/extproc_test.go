@@ -339,6 +339,24 @@ func TestAPanicIsOneRequests(t *testing.T) {
 	})
 }
 
+func TestAPanicOutsideTheDecisionEndsItsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newRig(t, setup{o: extproc.Options{Begin: func(ctx context.Context, _ *extproc.Request) (context.Context, func(router.Record)) {
+			return ctx, func(rec router.Record) {
+				if rec.Actor == actorB {
+					panic("in an observer")
+				}
+			}
+		}}, workers: 2})
+		x.hold(t, get(actorB)).mustFail(codes.Internal)
+		synctest.Wait()
+		if with, want := x.inFlight(actorB); with+want+x.server.Held() != 0 {
+			t.Errorf("%d requests are with the actor, %d are held", with+want, x.server.Held())
+		}
+		x.hold(t, get(actorA)).mustRoute(time.Second)
+	})
+}
+
 func TestANamersErrorIsTheAnswer(t *testing.T) {
 	for _, tc := range []struct {
 		err    error
@@ -463,6 +481,35 @@ func TestAFallbackIsNamedForWhatItIs(t *testing.T) {
 		if rec := x.last(); rec.Actor != actorA || rec.Instead != actorB {
 			t.Errorf("recorded as %s instead of %s", rec.Actor, rec.Instead)
 		}
+	})
+}
+
+func TestR68_ARouteThatWakesNobodyIsAnsweredWithTheState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newRig(t, setup{route: router.Route{Name: "look", Budget: time.Minute, MaxBudget: time.Minute, NoWake: true}})
+		m, _ := x.hold(t, get(actorA)).next()
+		response := m.GetImmediateResponse()
+		if response.GetStatus().GetCode() != 200 || string(response.GetBody()) != `{"actor":"127.0.0.1:8001","state":"asleep"}` ||
+			headerOf(response, "content-type") != "application/json" {
+			t.Errorf("answer %v, want the state as JSON", m)
+		}
+		if rec := x.last(); rec.Wake != router.WakeSpared || rec.Status != 200 || rec.Reason != "" {
+			t.Errorf("record %+v", rec)
+		}
+		m, _ = x.hold(t, get(actorA, "content-type", "application/grpc")).next()
+		response = m.GetImmediateResponse()
+		if got := response.GetGrpcStatus().GetStatus(); got != uint32(codes.FailedPrecondition) || !strings.Contains(string(response.GetBody()), "asleep") {
+			t.Errorf("answer %v, want FAILED_PRECONDITION with the state", m)
+		}
+		if got := x.plane.Wakes(actorA); got != 0 {
+			t.Errorf("%d wake-ups", got)
+		}
+		ride, err := x.router.Route(context.Background(), router.Ask{Actor: actorA})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ride.Done()
+		x.hold(t, get(actorA)).mustRoute(0)
 	})
 }
 

@@ -1,9 +1,12 @@
 package extproc
 
 import (
+	"cmp"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -96,27 +99,40 @@ func (r *routing) reply() *extprocv3.ProcessingResponse {
 	}
 }
 
-// refuse returns the response that Envoy gives in the actor's place. Of a gRPC
-// status it needs the parts: it writes the response itself, and takes the body
-// for the message.
+// refuse returns the response that Envoy gives in the actor's place.
 func refuse(e *router.Error, req *Request) *extprocv3.ProcessingResponse {
 	form := answer.FormOf(req.Method, req.formHeader())
-	a := answer.Compose(e, form, req.Header("x-request-id"))
 	row := answer.RowOf(e.Reason)
+	return immediate(answer.Compose(e, form, req.Header("x-request-id")), form, row.Status, string(e.Reason))
+}
+
+// tell answers with what an actor is doing that is not to be woken. A gRPC health
+// check gets no other answer than that: Envoy cannot give one with a message.
+func tell(actor string, state router.State, req *Request) *extprocv3.ProcessingResponse {
+	form := answer.FormOf(req.Method, req.formHeader())
+	return immediate(answer.ComposeState(actor, state, form), form, http.StatusOK, "spared")
+}
+
+// immediate hands a to Envoy. Of a gRPC status it takes the parts, because Envoy
+// writes that response itself, with the body as the message.
+func immediate(a answer.Answer, form answer.Form, code int, details string) *extprocv3.ProcessingResponse {
 	response := &extprocv3.ImmediateResponse{
-		Status:  &typev3.HttpStatus{Code: typev3.StatusCode(row.Status)},
+		Status:  &typev3.HttpStatus{Code: typev3.StatusCode(code)},
 		Headers: &extprocv3.HeaderMutation{},
 		Body:    a.Body,
-		Details: "router:" + string(e.Reason), // in Envoy's log: RESPONSE_CODE_DETAILS
+		Details: "router:" + details, // in Envoy's log: RESPONSE_CODE_DETAILS
 	}
 	if form == answer.GRPC {
-		response.GrpcStatus = &extprocv3.GrpcStatus{Status: row.Code}
-		if message, err := url.PathUnescape(a.Header.Get("Grpc-Message")); err == nil {
-			response.Body = []byte(message)
+		code, err := strconv.ParseUint(a.Header.Get("Grpc-Status"), 10, 32)
+		message, err2 := url.PathUnescape(a.Header.Get("Grpc-Message"))
+		if err := cmp.Or(err, err2); err != nil {
+			panic("extproc: no gRPC status in an answer in that form: " + err.Error())
 		}
-		a.Header.Del("Content-Type")
-		a.Header.Del("Grpc-Status")
-		a.Header.Del("Grpc-Message")
+		response.GrpcStatus = &extprocv3.GrpcStatus{Status: uint32(code)}
+		response.Body = []byte(message)
+		for _, name := range []string{"Content-Type", "Grpc-Status", "Grpc-Message"} {
+			a.Header.Del(name)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Header)) {
 		response.Headers.SetHeaders = append(response.Headers.SetHeaders, overwrite(strings.ToLower(name), a.Header.Get(name)))
