@@ -314,7 +314,7 @@ func (w *timed) WriteHeader(int) {
 		w.took = append(w.took, -1)
 		return
 	}
-	w.took = append(w.took, w.end.Sub(time.Now()))
+	w.took = append(w.took, time.Until(w.end))
 }
 
 // A client that does not read holds its request's wait up for a second at most.
