@@ -20,6 +20,7 @@ var parts = []struct {
 	measure func(*report) error
 }{
 	{"hand-off", handOff},
+	{"control plane", probing},
 	{"lot", fullLot},
 	{"warm path", warmPath},
 	{"wake-up", wakeUp},

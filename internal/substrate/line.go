@@ -18,7 +18,7 @@ import (
 // one pass may ask the control plane.
 type line struct {
 	turns *turnstile.Turnstile
-	users int       // flights that are parked and belong here; guarded by lines.mu
+	users int       // flights in it, or at its head; guarded by lines.mu
 	due   time.Time // no sooner is the next attempt; of who has the pass
 }
 

@@ -122,6 +122,68 @@ func TestG8_AFreedWorkerIsNoticedWithinAnIntervalAndTheNextTriesAtOnce(t *testin
 	})
 }
 
+func TestG8_ASlowResumeDoesNotKeepTheNextFromAFreeWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(0, 5, 10*time.Second)
+		r := newRouter(newPlane(t, s, substrate.Options{}), 10)
+		var all []*request
+		for i := range 5 {
+			all = append(all, send(r, name(i), i, time.Minute))
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		s.AddPool(controlplane.Pool{Name: "three", IPs: addresses(1, 3)})
+		for i, q := range all[:3] {
+			q.mustServe(t)
+			if want := 11*time.Second + time.Duration(i)*100*time.Millisecond; q.took != want && q.took != want+100*time.Millisecond {
+				t.Errorf("flight %d was served after %v, want about %v", i, q.took, want)
+			}
+		}
+		if n := s.Count("ResumeActor"); n > 5+120 {
+			t.Errorf("%d calls in 11 s, want about ten per second", n)
+		}
+		s.Suspend(name(1))
+		all[3].mustServe(t)
+		all[4].cancel()
+		r.Wait(t.Context())
+	})
+}
+
+func TestASlowRefusalIsARefusalAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(0, 3, 0)
+		s.Inject(controlplane.Fault{Method: "ResumeActor", Times: 30, Delay: 300 * time.Millisecond, Code: codes.ResourceExhausted})
+		r := newRouter(newPlane(t, s, substrate.Options{}), 10)
+		s.AddPool(controlplane.Pool{Name: "one", IPs: addresses(1, 1)})
+		var all []*request
+		for i := range 3 {
+			all = append(all, send(r, name(i), 0, time.Minute))
+			time.Sleep(50 * time.Millisecond)
+		}
+		for i, q := range all {
+			q.mustServe(t)
+			s.Suspend(name(i))
+		}
+	})
+}
+
+func TestTheWorkersOfAnActorAreAskedForAgainIfTheyCouldNotBeTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(0, 0, 0)
+		s.AddActor(controlplane.Actor{Name: "demo/a", Template: "big"})
+		p := newPlane(t, s, substrate.Options{})
+		r := newRouter(p, 10)
+		s.Inject(controlplane.Fault{Code: codes.Unavailable, Times: 3}) // two attempts, and GetActor in between
+		q := send(r, "demo/a", 0, time.Minute)
+		time.Sleep(2 * time.Second)
+		if pools := p.Snapshot().Pools; len(pools) != 1 || pools[0].Name != "template demo/big" {
+			t.Errorf("the lines are %v", pools)
+		}
+		q.cancel()
+		r.Wait(t.Context())
+	})
+}
+
 func TestR3_ARunningActorIsServedAtOnceWhoeverStandsInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(1, 51, 0)
@@ -250,7 +312,7 @@ func TestWithoutASelectorTheLineIsShared(t *testing.T) {
 		s.Inject(controlplane.Fault{Method: "GetActor", Actor: name(0), Hang: true})
 		s.SetState(name(1), ateapi.ActorState_ACTOR_STATE_PAUSED)
 		all := []*request{send(r, name(0), 0, time.Minute), send(r, name(1), 0, time.Minute)}
-		time.Sleep(6 * time.Second) // GetActor is given 5 s
+		time.Sleep(2 * time.Second) // GetActor is given 1 s
 		if pools := p.Snapshot().Pools; len(pools) != 1 || pools[0].Name != "any worker" {
 			t.Errorf("the lines are %v", pools)
 		}

@@ -21,9 +21,10 @@
 // that an actor can have as far as its selector and template tell. In a line one
 // flight at a time asks again, each interval, and it is always the one with the
 // best claim: so a worker that became free goes to the best claim, and the
-// control plane is asked once per line, not once per flight. A flight that is
-// held up by something else leaves the line, so that it holds up nobody, and
-// comes back with the same claim.
+// control plane is asked once per line, not once per flight. Once an attempt
+// lasts longer than the interval, the next one asks: that is no refusal, but an
+// actor that wakes. A flight that is held up by something else leaves the line,
+// so that it holds up nobody, and comes back with the same claim.
 //
 // A flight that has just begun may take a worker before the line does: that it
 // has to wait is what its first attempt finds out.
@@ -31,7 +32,9 @@
 // # Concurrency
 //
 // All methods may be called from any goroutine. The plane starts none; a timer
-// runs with each attempt of a flight in line. It has one lock, over its lines.
+// runs with each attempt. The plane has a lock over its lines, and each flight
+// one that it shares with that timer; neither is held while the control plane is
+// asked.
 package substrate
 
 import (
@@ -66,7 +69,8 @@ type Options struct {
 
 const (
 	failFastBudget = 15 * time.Second // of Aborted answers, with parking off
-	lookTimeout    = 5 * time.Second  // of GetActor, which only reads
+	lookTimeout    = 5 * time.Second  // of GetActor for a Glance
+	keyTimeout     = time.Second      // of GetActor for a line
 	longestPause   = time.Second
 )
 

@@ -11,6 +11,7 @@ import (
 
 	"layover/internal/router"
 	"layover/internal/substrate/ateapi"
+	"layover/turnstile"
 )
 
 // Resume implements [router.Plane].
@@ -42,10 +43,17 @@ type wakeUp struct {
 	refused time.Time  // the last one that said that there is no worker
 	pauses  *backoff.ExponentialBackOff
 
-	mu       sync.Mutex // before the flight's; guards the fields below
+	mu       sync.Mutex // before the flight's and a turnstile's; guards the fields below
 	calling  bool
+	asks     *asking // the attempt under way from the line; nil: there is none, or it is slow
 	phase    string
 	endPhase func()
+}
+
+// asking is an attempt at the head of a line.
+type asking struct {
+	line *line
+	pass turnstile.Pass
 }
 
 // enter begins a phase, which ends the one before.
@@ -71,14 +79,36 @@ func (w *wakeUp) end() {
 	w.endPhase()
 }
 
-// waking begins the phase of a wake-up if the call that it was set for still
-// runs.
-func (w *wakeUp) waking() {
+// slow is called when a call lasts longer than a refusal does: the actor has a
+// worker and is waking. The ledger says so from then on, and the next in line
+// can ask, because what this one waits for is no worker.
+func (w *wakeUp) slow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.calling {
-		w.enterLocked(router.PhaseWake)
+	if !w.calling {
+		return
 	}
+	w.enterLocked(router.PhaseWake)
+	if w.asks != nil {
+		w.asks.line.due = time.Time{}
+		w.asks.pass.Return()
+		w.asks = nil
+	}
+}
+
+func (w *wakeUp) setAsking(a *asking) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asks = a
+}
+
+// stopAsking reports whether w still has its pass.
+func (w *wakeUp) stopAsking() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kept := w.asks != nil
+	w.asks = nil
+	return kept
 }
 
 func (w *wakeUp) setCalling(calling bool) {
@@ -126,19 +156,15 @@ func (w *wakeUp) call(ctx context.Context) (*ateapi.ResumeActorResponse, error) 
 	o := &w.plane.o
 	ctx, cancel := context.WithTimeout(ctx, o.AttemptTimeout)
 	defer cancel()
-	// An attempt that lasts longer than a refusal does is the actor's waking.
-	// Those that do not are so many that they would fill the ledger.
 	w.setCalling(true)
 	defer w.setCalling(false)
-	defer time.AfterFunc(o.Interval, w.waking).Stop()
+	defer time.AfterFunc(o.Interval, w.slow).Stop() // not at once: refusals are so many that they would fill the ledger
 	return w.plane.client.ResumeActor(ctx, &ateapi.ResumeActorRequest{Actor: w.ref.wire()})
 }
 
 // wait attempts again until that ends the flight.
 func (w *wakeUp) wait(ctx context.Context) (router.Target, error) {
-	key := w.lineKey(ctx)
-	l := w.plane.lines.enter(key)
-	defer w.plane.lines.leave(key, l)
+	key, known := "", false
 	for {
 		if w.code != codes.ResourceExhausted { // not for want of a worker
 			w.enter(router.PhaseRetry)
@@ -146,27 +172,33 @@ func (w *wakeUp) wait(ctx context.Context) (router.Target, error) {
 				return router.Target{}, err
 			}
 		}
-		if target, over, err := w.probe(ctx, l); over {
+		w.enter(router.PhaseLine)
+		if !known {
+			key, known = w.lineKey(ctx)
+		}
+		if target, over, err := w.probe(ctx, key); over {
 			return target, err
 		}
 	}
 }
 
-// lineKey asks once which workers the actor can have.
-func (w *wakeUp) lineKey(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+// lineKey asks which workers the actor can have. It reports whether there was
+// an answer.
+func (w *wakeUp) lineKey(ctx context.Context) (string, bool) {
+	ctx, cancel := context.WithTimeout(ctx, keyTimeout)
 	defer cancel()
 	a, err := w.plane.client.GetActor(ctx, &ateapi.GetActorRequest{Actor: w.ref.wire()})
 	if err != nil {
-		return sharedLine // if it matters, the next attempt has the same trouble
+		return sharedLine, false // if it matters, the next attempt has the same trouble
 	}
-	return lineKey(a)
+	return lineKey(a), true
 }
 
-// probe stands in the line and attempts when it is at its head, as long as
-// there is no worker. It reports whether that ends the flight.
-func (w *wakeUp) probe(ctx context.Context, l *line) (router.Target, bool, error) {
-	w.enter(router.PhaseLine)
+// probe stands in the line of key and attempts when it is at its head, as long
+// as there is no worker. It reports whether that ends the flight.
+func (w *wakeUp) probe(ctx context.Context, key string) (router.Target, bool, error) {
+	l := w.plane.lines.enter(key)
+	defer w.plane.lines.leave(key, l)
 	place := w.flight.Enter(l.turns)
 	alone := place.Granted()
 	pass, ok := place.Wait(ctx)
@@ -190,17 +222,19 @@ func (w *wakeUp) probe(ctx context.Context, l *line) (router.Target, bool, error
 			continue
 		}
 		before := w.refused
+		w.setAsking(&asking{l, pass})
 		target, over, err := w.attempt(ctx)
+		kept := w.stopAsking()
 		switch {
+		case !kept: // the line is another's
 		case w.refused != before:
 			l.due = w.refused.Add(w.interval())
 		case err == nil: // the next may find a worker too
 			l.due = time.Time{}
 		}
-		if over || w.code != codes.ResourceExhausted {
+		if over || !kept || w.code != codes.ResourceExhausted {
 			return target, over, err
 		}
-		w.enter(router.PhaseLine)
 	}
 	return router.Target{}, true, context.Cause(ctx)
 }
