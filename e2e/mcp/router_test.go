@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -68,7 +69,8 @@ func list(t *testing.T, router, arguments, timeout string) (l listed, took time.
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"jobs.list","arguments":%s}}`, arguments)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+router+"/mcp", strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return l, 0
 	}
 	req.Host = "jobs.localhost"
 	req.Header.Set("Content-Type", "application/json")
@@ -77,7 +79,8 @@ func list(t *testing.T, router, arguments, timeout string) (l listed, took time.
 	begun := time.Now()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return l, 0
 	}
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
@@ -90,13 +93,14 @@ func list(t *testing.T, router, arguments, timeout string) (l listed, took time.
 		all.WriteString(lines.Text())
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
 			if err := json.Unmarshal([]byte(data), &answer); err != nil {
-				t.Fatal(err)
+				t.Error(err)
 			}
 		}
 	}
 	took = time.Since(begun)
 	if resp.StatusCode != http.StatusOK || answer.Result.StructuredContent == nil {
-		t.Fatalf("status %d after %v: %s", resp.StatusCode, took, &all)
+		t.Errorf("status %d after %v: %s", resp.StatusCode, took, &all)
+		return l, took
 	}
 	return *answer.Result.StructuredContent, took
 }
@@ -134,4 +138,23 @@ func TestOneDeadlineCrossesRouterServerAndBoards(t *testing.T) {
 	if atServer = time.Duration(l.Time.LimitMS) * time.Millisecond; atServer < 700*time.Millisecond || atServer > time.Second || took > time.Second {
 		t.Errorf("awake, it had %v of 1s and the answer came after %v", atServer, took)
 	}
+}
+
+func TestManyCallsThroughTheRouterAreAnsweredByTheirDeadline(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "faults.yaml")
+	if err := os.WriteFile(script, []byte("- {board: remotive, stall: 100}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	router := behindRouter(t, 300*time.Millisecond, playBoards(t, "--script", script))
+	const deadline = 3 * time.Second
+	var all sync.WaitGroup
+	for id := range 20 { // all wait for one wake-up, and end at the same time
+		all.Go(func() {
+			l, took := list(t, router, `{"boards":["remotive","hn","arbeitnow"],"limit":50}`, deadline.String())
+			if took > deadline || len(l.Jobs) != 50 || l.StopReason != "deadline" {
+				t.Errorf("call %d: %d jobs after %v, stopped by %s; want 50 within %v", id, len(l.Jobs), took, l.StopReason, deadline)
+			}
+		})
+	}
+	all.Wait()
 }
