@@ -190,8 +190,17 @@ func (b *builder) processing() *extprocv3.ExternalProcessor {
 		responseTrailers = extprocv3.ProcessingMode_SEND
 	}
 	return &extprocv3.ExternalProcessor{
-		GrpcService: &corev3.GrpcService{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{
-			EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: clusterProcessor}}},
+		GrpcService: &corev3.GrpcService{
+			TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: clusterProcessor}},
+			// Between two processors a request waits, for two seconds at most. What an
+			// earlier one had is not sent again: its deadline would begin anew.
+			RetryPolicy: &corev3.RetryPolicy{
+				RetryOn:    "connect-failure,refused-stream",
+				NumRetries: wrapperspb.UInt32(10),
+				RetryBackOff: &corev3.BackoffStrategy{
+					BaseInterval: durationpb.New(50 * time.Millisecond), MaxInterval: durationpb.New(500 * time.Millisecond)},
+			},
+		},
 		FailureModeAllow: false, // a request without a target must not go anywhere
 		StatusOnError:    &typev3.HttpStatus{Code: typev3.StatusCode_ServiceUnavailable},
 		MessageTimeout:   durationpb.New(b.plan.MessageTimeout()),

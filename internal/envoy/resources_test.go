@@ -119,6 +119,13 @@ func TestARequestWithoutATargetGoesNowhere(t *testing.T) {
 	}
 }
 
+func TestARequestBetweenTwoProcessorsIsSentToTheNext(t *testing.T) {
+	f := processingOf(t, managerOf(t, mustResources(t, DefaultPlan()).listeners[0]))
+	if got := f.GetGrpcService().GetRetryPolicy(); got.GetRetryOn() != "connect-failure,refused-stream" || got.GetNumRetries().GetValue() != 10 {
+		t.Errorf("retry_policy %v", got)
+	}
+}
+
 func TestEnvoysLimitsStayOutOfTheLotsWay(t *testing.T) {
 	p := DefaultPlan()
 	p.Lot = 4096
