@@ -396,8 +396,12 @@ func TestManySourcesFitTheText(t *testing.T) {
 	for i := range 64 {
 		l.Sources = append(l.Sources, Source{Source: fmt.Sprintf("board:company-%d", i), Status: "unavailable", Detail: strings.Repeat("long ", 100)})
 	}
+	l.Cursor, l.RetryAt = "j1."+strings.Repeat("x", 28), "2026-11-01T00:00:00Z"
+	for range 5 {
+		l.Jobs = append(l.Jobs, Job{ID: "many//1", Title: strings.Repeat("t", 500)})
+	}
 	text := l.Text(4000)
-	if len(text) > 4000 || !strings.Contains(text, "further sources are in the structured content only") {
+	if len(text) > 4000 || !strings.Contains(text, l.Cursor) || !strings.Contains(text, "further sources are in the structured content only") {
 		t.Errorf("%d bytes of at most 4000:\n%s", len(text), text)
 	}
 }

@@ -48,7 +48,7 @@ func (l List) Text(most int) string {
 		fmt.Fprintf(&b, "\n%d. %s", i+1, j.text())
 	}
 	b.WriteString("\nSources:\n")
-	b.WriteString(l.sources(max(most-b.Len(), 500)))
+	b.WriteString(l.sources(max(most-b.Len()-200, 300))) // the rest is for how to go on
 	if l.Cursor != "" {
 		fmt.Fprintf(&b, "More: call again with only cursor=%s", l.Cursor)
 		if l.RetryAt != "" {
