@@ -28,6 +28,10 @@ build: ## build the programs into .cache/bin
 demo: ## wake a dozen real programs on three workers and look at what happened
 	go run ./cmd/layover demo
 
+.PHONY: demo-envoy
+demo-envoy: ## the same with atenet-router, a real Envoy (pip ships it) and a control plane
+	go run ./cmd/atenet-router demo --envoy "$$(cd e2e && go run ./envoy/path)"
+
 .PHONY: figures
 figures: ## measure what the documents promise, as ratios, and say whether it held
 	cd bench && go run ./figures

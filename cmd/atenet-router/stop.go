@@ -90,7 +90,7 @@ func (s *server) active(ctx context.Context) (int, error) {
 		_, value, _ := strings.Cut(line, ": ")
 		n, err := strconv.Atoi(strings.TrimSpace(value))
 		if err != nil {
-			return 0, fmt.Errorf("Envoy's statistics have %q", line)
+			return 0, fmt.Errorf("the Envoy's statistics have %q", line)
 		}
 		sum += n
 	}
@@ -111,7 +111,7 @@ func (s *server) askEnvoy(ctx context.Context, method, path string) (string, err
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("Envoy's admin interface answers %s", resp.Status)
+		err = fmt.Errorf("the Envoy's admin interface answers %s", resp.Status)
 	}
 	return string(text), err
 }

@@ -99,6 +99,17 @@ func (s *Server) State(name string) ateapi.ActorState {
 	return s.mustLocked(name).state
 }
 
+// WorkerIP returns the address of the worker that an actor has, "" if it has
+// none or there is no such actor.
+func (s *Server) WorkerIP(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.actors[name]; a != nil && a.worker != nil {
+		return a.worker.ip
+	}
+	return ""
+}
+
 // Resumes returns how many times an actor was resumed.
 func (s *Server) Resumes(name string) int {
 	s.mu.Lock()
