@@ -175,6 +175,19 @@ func TestPageUnderWayEndsWhenThereIsEnough(t *testing.T) {
 	})
 }
 
+func TestPageUnderWayIsKeptWhileAFirstPageIsWaitedFor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := &stand{name: "alpha", pages: paged("alpha", "", 5, 5), slow: map[int]time.Duration{1: 200 * time.Millisecond}}
+		b := &stand{name: "beta", delay: 100 * time.Millisecond, pages: paged("beta", "", 1, 20)}
+		c := &stand{name: "gamma", delay: 300 * time.Millisecond, pages: paged("gamma", "", 1, 5)}
+		r := ask(t, engine(Options{}, a, b, c), time.Minute, Query{Limit: 20})
+		// There is enough after 100ms; the answer waits for gamma, so alpha's second page costs nothing.
+		if got := report(t, r, "alpha"); got.Pages != 2 || r.Stop != Limit {
+			t.Errorf("stop %q, report %+v; want limit, and both pages", r.Stop, got)
+		}
+	})
+}
+
 func TestJ6_J9_FirstPageFailingIsAVerdictLaterIsPartial(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		first := &stand{name: "first", pages: paged("first", "", 3, 5), fail: func(page, _ int) error { return trouble(board.Unavailable) }}
@@ -500,13 +513,15 @@ func TestProgressTellsRealCounts(t *testing.T) {
 		ctx, cancel := budget.For(t.Context(), time.Second)
 		defer cancel()
 		var told []Progress
-		if _, err := engine(Options{}, a, b).List(ctx, Query{Text: "engineer -0"}, func(p Progress) { told = append(told, p) }); err != nil {
+		c := &stand{name: "gamma", delay: 50 * time.Millisecond, fail: func(int, int) error { return trouble(board.Blocked) }}
+		if _, err := engine(Options{}, a, b, c).List(ctx, Query{Text: "engineer -0"}, func(p Progress) { told = append(told, p) }); err != nil {
 			t.Fatal(err)
 		}
 		want := []Progress{
-			{Sources: 2, Answered: 1, Pages: 1, Received: 5, Matched: 4},
-			{Sources: 2, Answered: 2, Pages: 2, Received: 10, Matched: 8},
-			{Sources: 2, Answered: 2, Pages: 3, Received: 15, Matched: 13},
+			{Sources: 3, Answered: 1},
+			{Sources: 3, Answered: 2, Pages: 1, Received: 5, Matched: 4},
+			{Sources: 3, Answered: 3, Pages: 2, Received: 10, Matched: 8},
+			{Sources: 3, Answered: 3, Pages: 3, Received: 15, Matched: 13},
 		}
 		if got := slices.Compact(told); !slices.Equal(got, want) {
 			t.Errorf("told %+v, want %+v", got, want)

@@ -46,7 +46,7 @@ func randomListing(t *testing.T, rnd *rand.Rand) {
 	if rnd.IntN(3) == 0 {
 		q.Text = "engineer -nothing"
 	}
-	cursor := ""
+	cursor, received := "", 0
 	for n := 0; ; n++ {
 		if n > 1000 {
 			t.Fatal("the cursors have no end")
@@ -61,6 +61,7 @@ func randomListing(t *testing.T, rnd *rand.Rand) {
 		if w.faulty && rnd.IntN(4) == 0 && cursor != "" {
 			continue // the answer was lost: the same cursor is used again
 		}
+		received += r.Received
 		for _, it := range r.Items {
 			w.given[w.groups[it.ID]]++
 		}
@@ -71,6 +72,7 @@ func randomListing(t *testing.T, rnd *rand.Rand) {
 			if !r.Complete {
 				t.Errorf("the end is not complete: %q, %+v", r.Stop, r.Reports)
 			}
+			w.checkReports(t, r.Reports, received)
 			break
 		}
 	}
@@ -86,6 +88,23 @@ func randomListing(t *testing.T, rnd *rand.Rand) {
 	}
 	w.engine.Wait()
 	synctest.Wait()
+}
+
+// checkReports checks the counts of a whole listing, which says that it received
+// so many jobs: each page counts once, however often it was read.
+func (w *scene) checkReports(t *testing.T, reports []Report, received int) {
+	t.Helper()
+	for _, s := range w.stands {
+		i := slices.IndexFunc(reports, func(r Report) bool { return r.Board == s.name })
+		rows := len(slices.Concat(s.pages...))
+		if got := reports[i]; got.Received != rows || got.Pages != max(len(s.pages), 1) {
+			t.Errorf("%s: %d jobs on %d pages, want %d on %d", s.name, got.Received, got.Pages, rows, len(s.pages))
+		}
+		received -= rows
+	}
+	if received != 0 {
+		t.Errorf("the answers received %d jobs more than there are", received)
+	}
 }
 
 // ask asks once, and checks what holds for every answer.
