@@ -3,6 +3,8 @@ package envoy
 import (
 	"bytes"
 	"encoding/json"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -377,6 +379,45 @@ func TestExplainSaysWhatEndsWhat(t *testing.T) {
 	for _, want := range []string{"5s, then 503", "10s, then 504", "10s; tunnels: none", "5m0s; on a tunnel: none", "20s", "1024 at a time", "2048 at a time", "256 MiB"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
+// The page tells operators what their own configuration must have: what ours
+// has.
+func TestThePageShowsTheFilterInUse(t *testing.T) {
+	page, err := os.ReadFile("../../docs/envoy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) != 2 {
+		t.Fatalf("%d blocks of YAML, want the filter and the cluster", len(blocks))
+	}
+	r := mustResources(t, DefaultPlan())
+	filter := processingOf(t, managerOf(t, r.listeners[0]))
+	filter.GrpcService.RetryPolicy = nil // ours alone
+	cluster, _ := clusterOf(t, r, clusterH1)
+	for i, of := range []struct{ shown, used proto.Message }{
+		{&extprocv3.ExternalProcessor{}, filter},
+		{&clusterv3.Cluster{}, &clusterv3.Cluster{LbConfig: cluster.GetLbConfig()}},
+	} {
+		var tree map[string]any
+		if err := yaml.Unmarshal([]byte(blocks[i][1]), &tree); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := protojson.Unmarshal(text, of.shown); err != nil {
+			t.Fatal(err)
+		}
+		if e, ok := of.shown.(*extprocv3.ExternalProcessor); ok { // Envoy's defaults, which ours says nevertheless
+			e.ProcessingMode.RequestTrailerMode = extprocv3.ProcessingMode_SKIP
+		}
+		if !proto.Equal(of.shown, of.used) {
+			t.Errorf("the page shows %v, in use is %v", of.shown, of.used)
 		}
 	}
 }
