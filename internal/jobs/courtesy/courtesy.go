@@ -36,8 +36,8 @@
 // # What survives a restart
 //
 // With a folder, the hosts' pauses, the kept answers and what is in a Keep. It
-// is written within a second of a change, and at Close, so a kill costs that
-// second. The file counts time from when it was written and a clock that was
+// is written within a second of a change (a second for each MiB that it has), and
+// at Close, so a kill costs no more. The file counts time from when it was written and a clock that was
 // set back does not lengthen anything. One process has the folder; another one
 // that wants it works from memory until it ends, as does one whose folder cannot
 // be used: the log and Stats say so.

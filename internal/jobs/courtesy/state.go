@@ -160,17 +160,17 @@ func (s *store) read() (state, error) {
 	return st, nil
 }
 
-// save replaces the state file in one step.
-func (s *store) save(st state) error {
+// save replaces the state file in one step, and returns its size.
+func (s *store) save(st state) (size int, err error) {
 	st.Program, st.Version = stateProgram, stateVersion
 	text, err := json.Marshal(st)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := s.write(newName, text); err != nil {
-		return err
+		return len(text), err
 	}
-	return s.root.Rename(newName, stateName)
+	return len(text), s.root.Rename(newName, stateName)
 }
 
 func (s *store) write(name string, text []byte) error {

@@ -215,6 +215,32 @@ func TestAChangeIsWrittenWithinASecond(t *testing.T) {
 	}))
 }
 
+func TestALargeStateIsWrittenMoreSeldom(t *testing.T) {
+	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, _ *Courtesy) {
+		dir := t.TempDir()
+		c := p.open(Options{Folder: dir})
+		defer c.Close()
+		k := c.Keep("cursors")
+		for i := range 3 {
+			k.Put(fmt.Sprint(i), make([]byte, maxItemBytes-1), time.Hour)
+		}
+		during(10 * time.Second)
+		k.Put("a", nil, time.Hour)
+		synctest.Wait()
+		first := c.Stats().Saved
+		info, err := os.Stat(filepath.Join(dir, stateName))
+		if err != nil || !first.Equal(time.Now()) {
+			t.Fatalf("saved at %v, %v", first, err)
+		}
+		k.Put("b", nil, time.Hour)
+		during(time.Minute)
+		want := time.Duration(info.Size()) * time.Second / (1 << 20)
+		if got := c.Stats().Saved.Sub(first); got != want || want < 4*time.Second {
+			t.Errorf("a file of %d bytes was written again after %v, want %v", info.Size(), got, want)
+		}
+	}))
+}
+
 func TestWhatWasWrittenIsThereAfterAKill(t *testing.T) {
 	synctest.Test(t, on(body("one"), func(t *testing.T, p *play, _ *Courtesy) {
 		folder, after := t.TempDir(), t.TempDir()
