@@ -3,6 +3,7 @@ package atenet
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"layover/e2e/actor"
+	"layover/e2e/certificate"
 	"layover/e2e/cluster"
 )
 
@@ -222,5 +224,32 @@ func TestServerSentEventsPassOneByOneWithTheirTrailer(t *testing.T) {
 	}
 	if _, err := io.Copy(io.Discard, r); err != nil || resp.Trailer.Get("X-Count") != "3" {
 		t.Errorf("the trailer is %v, %v", resp.Trailer, err)
+	}
+}
+
+func TestHTTPSServesHTTP2ByALPN(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	cert, key, err := certificate.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := start(t, 1, 100*time.Millisecond, "--tls-cert="+cert, "--tls-key="+key, "--https-address="+addr)
+	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+		ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	req := c.Request("GET", "demo/a", "/", nil)
+	req.URL.Scheme, req.URL.Host = "https", addr
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 || resp.Header.Get(actor.MarkHeader) != cluster.IP(0) {
+		t.Errorf("the answer is %s %s of %q", resp.Proto, resp.Status, resp.Header.Get(actor.MarkHeader))
 	}
 }
