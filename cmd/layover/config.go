@@ -26,6 +26,7 @@ const maxConfigSize = 1 << 20
 // config is a configuration file that was read. load returns only valid ones.
 type config struct {
 	file string
+	sum  string // of the text it was read from, see digest; empty: from none
 	root fields
 
 	Listen       []string
@@ -149,23 +150,38 @@ var (
 // load reads and checks the file. The error is a *problems, or that of opening
 // the file.
 func load(file string) (*config, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigSize+1))
+	data, err := readConfig(file)
 	if err != nil {
 		return nil, err
 	}
 	return parseConfig(file, data)
 }
 
+// readConfig returns the text of a file, or so much of it that parseConfig sees
+// that it is too large.
+func readConfig(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxConfigSize+1))
+}
+
+// digest tells one text of a file, or one reason why it cannot be read, from
+// another.
+func digest(data []byte, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data))
+}
+
 // parseConfig reads and checks the text of a file. What it says about the
 // machine (folders, users, certificates) is checked too. The error is a
 // *problems with everything that is wrong.
 func parseConfig(file string, data []byte) (*config, error) {
-	c := &config{file: file, warnings: problems{file: file}}
+	c := &config{file: file, sum: digest(data, nil), warnings: problems{file: file}}
 	r := &reader{problems: problems{file: file}}
 	if len(data) > maxConfigSize {
 		r.add(0, "the file is larger than %d bytes; split the routers that it describes", maxConfigSize)

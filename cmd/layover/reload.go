@@ -11,11 +11,21 @@ import (
 )
 
 // reload reads the file again and puts what changed into force. What is wrong
-// with it is logged, and then the configuration in force stays.
+// with it is logged and shown by admin, and then the configuration in force
+// stays.
 func (s *server) reload() {
-	next, err := load(s.config.file)
+	data, err := readConfig(s.config.file)
+	s.tried = digest(data, err)
+	var next *config
+	if err == nil {
+		next, err = parseConfig(s.config.file, data)
+	}
 	if err == nil {
 		err = s.apply(next)
+	}
+	if err == nil {
+		s.admin.Reloaded(s.config.sum, nil)
+		return
 	}
 	if wrong, ok := errors.AsType[*problems](err); ok {
 		lines := wrong.lines("")
@@ -23,10 +33,19 @@ func (s *server) reload() {
 			s.log.Error("reload: " + line)
 		}
 		s.log.Error("reload: the configuration in force stays", "problems", len(lines))
+		s.admin.Reloaded(s.config.sum, lines)
 		return
 	}
-	if err != nil {
-		s.log.Error("reload: the configuration in force stays", "err", fmt.Sprintf("%.200s", plain(err)))
+	text := fmt.Sprintf("%.200s", plain(err))
+	s.log.Error("reload: the configuration in force stays", "err", text)
+	s.admin.Reloaded(s.config.sum, []string{text})
+}
+
+// reloadIfNew is reload, unless the last one already tried what is in the file.
+func (s *server) reloadIfNew() {
+	if digest(readConfig(s.config.file)) != s.tried {
+		s.log.Info("reload: the file changed", "file", s.config.file)
+		s.reload()
 	}
 }
 

@@ -27,6 +27,7 @@ type server struct {
 	log    *slog.Logger
 	level  *slog.LevelVar
 	config *config // in force; only the goroutine in run uses it after start
+	tried  string  // digest of what the last reload read; only that goroutine uses it
 
 	plane  *local.Plane
 	lot    *parking.Lot
@@ -46,7 +47,7 @@ type server struct {
 // called with each request that has its answer; it may be nil. After an error
 // nothing of it is left.
 func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(router.Record)) (_ *server, err error) {
-	s := &server{log: log, level: level, config: c, observer: observer, failed: make(chan error, len(c.Listen)+1)}
+	s := &server{log: log, level: level, config: c, tried: c.sum, observer: observer, failed: make(chan error, len(c.Listen)+1)}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -84,6 +85,7 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 		MaxConnections: c.MaxConnections, MaxConcurrentStreams: c.MaxStreams,
 	})
 	s.admin.SetRouter(s.router)
+	s.admin.Reloaded(c.sum, nil)
 	s.admin.SetFront(func() (int, map[string]uint64) {
 		seen := s.proxy.Stats()
 		return seen.Connections, seen.Events
@@ -226,14 +228,17 @@ func (s *server) observe(rec router.Record) {
 	s.log.LogAttrs(ctx, slog.LevelDebug, "request", attrs...)
 }
 
-// run reloads and stops when told to. A listener that fails ends it, too.
-func (s *server) run(reload, stop <-chan os.Signal) error {
+// run reloads and stops when told to, and reloads when changed says that the
+// file is another; changed may be nil. A listener that fails ends it, too.
+func (s *server) run(reload, stop <-chan os.Signal, changed <-chan struct{}) error {
 	for {
 		select {
 		case err := <-s.failed:
 			return errors.Join(err, s.stop(stop))
 		case <-reload:
 			s.reload()
+		case <-changed:
+			s.reloadIfNew()
 		case got := <-stop:
 			s.log.Info("stopping", "signal", got.String())
 			return s.stop(stop)

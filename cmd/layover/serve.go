@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,13 +15,15 @@ import (
 
 func serveCommand() *cobra.Command {
 	var file string
+	var watched bool
 	cmd := &cobra.Command{
 		Use:   "serve [file]",
 		Short: "Run the proxy",
 		Long: `Serve runs the proxy that the file (default ./layover.yaml) describes, until it is told to stop.
 
-SIGHUP reads the file again: it is checked first, then what changed is put into force at once, and what did
-not change is left alone. If something is wrong with it, the configuration in force stays.
+When the file changes, and on SIGHUP, it is read again: it is checked first, then what changed is put into force
+at once, and what did not change is left alone. If something is wrong with it, the configuration in force stays.
+A change is seen within two seconds, also through symbolic links; --watch=false leaves it to SIGHUP.
 
 SIGTERM and SIGINT stop it: it is no longer ready, requests that wait are served or end by their budget, then
 the actors are stopped. A second signal stops it at once. In either case no process is left.`,
@@ -32,16 +35,17 @@ the actors are stopped. A second signal stops it at once. In either case no proc
 			stop := make(chan os.Signal, 2) // a channel of its own, so that no reload can crowd it out
 			signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
 			defer signal.Stop(stop)
-			return serve(named(file, args), cmd.OutOrStdout(), cmd.ErrOrStderr(), reload, stop)
+			return serve(named(file, args), cmd.OutOrStdout(), cmd.ErrOrStderr(), watched, reload, stop)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", defaultConfig, "the configuration file")
+	cmd.Flags().BoolVar(&watched, "watch", true, "reload when the file changes")
 	return cmd
 }
 
 // serve runs the proxy that file describes until stop says to stop. It prints
 // to out where it listens, and logs to logs, in JSON also what ends it.
-func serve(file string, out, logs io.Writer, reload, stop <-chan os.Signal) error {
+func serve(file string, out, logs io.Writer, watched bool, reload, stop <-chan os.Signal) error {
 	c, err := loadOrSay(file, logs)
 	if err != nil {
 		return err
@@ -50,7 +54,7 @@ func serve(file string, out, logs io.Writer, reload, stop <-chan os.Signal) erro
 	level.Set(c.LogLevel)
 	log := newLog(logs, level, c.LogFormat)
 	sayWarnings(c, logs, log)
-	err = serveConfig(c, out, log, level, reload, stop)
+	err = serveConfig(c, out, log, level, watched, reload, stop)
 	if err != nil && c.LogFormat == formatJSON {
 		log.Error("layover ends", "err", err)
 		return errSaid
@@ -70,7 +74,7 @@ func sayWarnings(c *config, w io.Writer, log *slog.Logger) {
 	}
 }
 
-func serveConfig(c *config, out io.Writer, log *slog.Logger, level *slog.LevelVar, reload, stop <-chan os.Signal) error {
+func serveConfig(c *config, out io.Writer, log *slog.Logger, level *slog.LevelVar, watched bool, reload, stop <-chan os.Signal) error {
 	s, err := start(c, log, level, nil)
 	if err != nil {
 		return err
@@ -78,7 +82,15 @@ func serveConfig(c *config, out io.Writer, log *slog.Logger, level *slog.LevelVa
 	for _, url := range s.urls() {
 		fmt.Fprintln(out, url)
 	}
-	return s.run(reload, stop)
+	var changed chan struct{}
+	if watched {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		changed = make(chan struct{}, 1)
+		look := func() string { return digest(readConfig(c.file)) }
+		go watch(ctx, look, c.sum, changed) // ends with ctx; nobody waits, as it may hang
+	}
+	return s.run(reload, stop, changed)
 }
 
 func newLog(w io.Writer, level slog.Leveler, format string) *slog.Logger {

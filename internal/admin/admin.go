@@ -30,6 +30,7 @@ import (
 	"net/http/pprof"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -69,6 +70,9 @@ type Admin struct {
 	router  atomic.Pointer[router.Router]
 	front   atomic.Pointer[func() (int, map[string]uint64)] // see SetFront
 	phase   atomic.Int32
+
+	configMu sync.Mutex
+	config   *config // nil: the program has told of none; see Reloaded
 }
 
 // The phases of a program's life, as /readyz tells them.

@@ -76,7 +76,7 @@ func newMetrics(a *Admin) (*metrics, error) {
 			return nil, err
 		}
 	}
-	return m, errors.Join(m.addInstruments(meter), addGauges(meter, a))
+	return m, errors.Join(m.addInstruments(meter), addGauges(meter, a), addReloads(meter, a))
 }
 
 func (m *metrics) addInstruments(meter metric.Meter) error {

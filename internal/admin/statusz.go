@@ -33,6 +33,7 @@ type status struct {
 	State   string    `json:"state"`
 
 	Settings []Setting `json:"settings,omitempty"`
+	Config   *config   `json:"config,omitempty"`
 
 	Lot    lot           `json:"lot"`
 	Pools  []pool        `json:"pools"`
@@ -118,7 +119,7 @@ func (a *Admin) status(query url.Values) (*status, error) {
 		}
 		limit = n
 	}
-	s := &status{Name: a.options.Name, Version: a.options.Version, Settings: a.options.Settings, Now: time.Now(), Started: a.started, State: a.state(),
+	s := &status{Name: a.options.Name, Version: a.options.Version, Settings: a.options.Settings, Config: a.configNow(), Now: time.Now(), Started: a.started, State: a.state(),
 		Pools: []pool{}, Actors: []router.ActorSnapshot{}, Recent: []request{}}
 	r := a.router.Load()
 	if r == nil {
