@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path"
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
@@ -38,6 +39,7 @@ const (
 	clusterXDS       = "xds"
 	clusterH1        = "actors_h1"
 	clusterH2C       = "actors_h2c"
+	certificateName  = "certificate"
 )
 
 // The metadata that says where a request goes, as package extproc writes it.
@@ -53,6 +55,7 @@ type resources struct {
 	listeners []*listenerv3.Listener
 	routes    *routev3.RouteConfiguration
 	clusters  []*clusterv3.Cluster
+	secrets   []*tlsv3.Secret
 }
 
 // resources makes the messages of p and has them validated by their own rules.
@@ -68,6 +71,7 @@ func (p Plan) resources(static bool) (resources, error) {
 	}
 	if p.HTTPS != "" {
 		r.listeners = append(r.listeners, b.listener(listenerHTTPS, p.HTTPS, b.downstreamTLS()))
+		r.secrets = append(r.secrets, b.secret())
 	}
 	b.check(r.routes)
 	for _, l := range r.listeners {
@@ -75,6 +79,9 @@ func (p Plan) resources(static bool) (resources, error) {
 	}
 	for _, c := range r.clusters {
 		b.check(c)
+	}
+	for _, secret := range r.secrets {
+		b.check(secret)
 	}
 	return r, errors.Join(b.wrong...)
 }
@@ -251,20 +258,37 @@ func (b *builder) accessLog() []*accesslogv3.AccessLog {
 	}}
 }
 
+// downstreamTLS refers to the certificate where it can: Envoy reads the files
+// again only for one that it was told of apart from the listener.
 func (b *builder) downstreamTLS() *corev3.TransportSocket {
+	tls := &tlsv3.CommonTlsContext{
+		AlpnProtocols:                  []string{"h2", "http/1.1"},
+		TlsParams:                      &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
+		TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{{Name: certificateName, SdsConfig: overADS()}},
+	}
+	if b.static {
+		tls.TlsCertificateSdsSecretConfigs = nil
+		tls.TlsCertificates = []*tlsv3.TlsCertificate{b.certificate()}
+	}
+	return &corev3.TransportSocket{
+		Name:       "envoy.transport_sockets.tls",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: b.pack(&tlsv3.DownstreamTlsContext{CommonTlsContext: tls})},
+	}
+}
+
+func (b *builder) certificate() *tlsv3.TlsCertificate {
 	file := func(name string) *corev3.DataSource {
 		return &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: name}}
 	}
-	return &corev3.TransportSocket{
-		Name: "envoy.transport_sockets.tls",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: b.pack(&tlsv3.DownstreamTlsContext{
-			CommonTlsContext: &tlsv3.CommonTlsContext{
-				AlpnProtocols:   []string{"h2", "http/1.1"},
-				TlsParams:       &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2},
-				TlsCertificates: []*tlsv3.TlsCertificate{{CertificateChain: file(b.plan.Certificate), PrivateKey: file(b.plan.Key)}},
-			},
-		})},
-	}
+	return &tlsv3.TlsCertificate{CertificateChain: file(b.plan.Certificate), PrivateKey: file(b.plan.Key)}
+}
+
+// secret is the certificate, read again whenever something in its folder is
+// renamed: how files are replaced whole, also those that Kubernetes mounts.
+func (b *builder) secret() *tlsv3.Secret {
+	certificate := b.certificate()
+	certificate.WatchedDirectory = &corev3.WatchedDirectory{Path: path.Dir(b.plan.Certificate)}
+	return &tlsv3.Secret{Name: certificateName, Type: &tlsv3.Secret_TlsCertificate{TlsCertificate: certificate}}
 }
 
 // routes has the tunnels first, which no timer of responses may end, then what
@@ -425,5 +449,7 @@ func address(addr string) *corev3.Address {
 		return nil // Check refused it
 	}
 	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-		Address: host, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)}}}}
+		Address: host, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)},
+		Ipv4Compat: host == "::", // as everywhere else: all addresses of both kinds
+	}}}
 }

@@ -16,6 +16,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -283,15 +284,33 @@ func TestUpstreamsAreFoundByAddressOrName(t *testing.T) {
 	}
 }
 
-func TestHTTPSHasACertificate(t *testing.T) {
+func TestHTTPSHasACertificateThatIsReadAgain(t *testing.T) {
 	p := DefaultPlan()
-	p.HTTPS, p.Certificate, p.Key = "0.0.0.0:8443", "/tls/tls.crt", "/tls/tls.key"
+	p.HTTPS, p.Certificate, p.Key = "[::]:8443", "/tls/tls.crt", "/tls/tls.key"
 	r := mustResources(t, p)
-	if len(r.listeners) != 2 || r.listeners[1].GetFilterChains()[0].GetTransportSocket() == nil {
-		t.Errorf("listeners %v, want one with TLS", r.listeners)
-	}
 	if r.listeners[0].GetFilterChains()[0].GetTransportSocket() != nil {
 		t.Error("TLS on the listener in the clear")
+	}
+	l := r.listeners[1]
+	if !l.GetAddress().GetSocketAddress().GetIpv4Compat() {
+		t.Error("[::] is not open to IPv4")
+	}
+	tls := unpack(t, l.GetFilterChains()[0].GetTransportSocket().GetTypedConfig(), &tlsv3.DownstreamTlsContext{}).GetCommonTlsContext()
+	name := tls.GetTlsCertificateSdsSecretConfigs()[0].GetName()
+	if len(r.secrets) != 1 || r.secrets[0].GetName() != name {
+		t.Fatalf("secrets %v, want %s", r.secrets, name)
+	}
+	certificate := r.secrets[0].GetTlsCertificate()
+	if got := certificate.GetCertificateChain().GetFilename() + " " + certificate.GetPrivateKey().GetFilename() + " " + certificate.GetWatchedDirectory().GetPath(); got != "/tls/tls.crt /tls/tls.key /tls" {
+		t.Errorf("certificate %s", got)
+	}
+	static, err := p.resources(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tls = unpack(t, static.listeners[1].GetFilterChains()[0].GetTransportSocket().GetTypedConfig(), &tlsv3.DownstreamTlsContext{}).GetCommonTlsContext()
+	if len(tls.GetTlsCertificates()) != 1 {
+		t.Errorf("static: certificates %v, want one in the listener", tls.GetTlsCertificates())
 	}
 }
 

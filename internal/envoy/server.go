@@ -86,8 +86,11 @@ func (p Plan) snapshot() (*cachev3.Snapshot, error) {
 	for _, c := range r.clusters {
 		of[resourcev3.ClusterType] = append(of[resourcev3.ClusterType], c)
 	}
+	for _, secret := range r.secrets {
+		of[resourcev3.SecretType] = append(of[resourcev3.SecretType], secret)
+	}
 	sum := sha256.New()
-	for _, kind := range []resourcev3.Type{resourcev3.ClusterType, resourcev3.RouteType, resourcev3.ListenerType} {
+	for _, kind := range []resourcev3.Type{resourcev3.ClusterType, resourcev3.RouteType, resourcev3.ListenerType, resourcev3.SecretType} {
 		for _, m := range of[kind] {
 			text, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 			if err != nil {
