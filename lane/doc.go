@@ -45,8 +45,9 @@
 //
 // A Retry-After, in seconds or as a date, is obeyed to the letter up to Options.MaxPause: never earlier, and never by waiting past
 // the end. With a 429 or a 503 it holds for the whole lane. A 429 without one pauses the lane for a back-off of the lane's own.
-// Those who wait for the end of a pause hold nothing, neither pass nor connection. The pause can be kept over a restart of the
-// program: State and Restore.
+// Those who wait for the end of a pause hold nothing, neither pass nor connection. Like a budget a pause counts time awake: a
+// machine that was suspended in one waits for the rest of it, rather than ask too early because a clock was set, and the times at
+// which asking again makes sense are reckoned from now. The pause can be kept over a restart of the program: State and Restore.
 //
 // # Concurrency
 //

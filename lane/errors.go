@@ -138,12 +138,10 @@ func (l *Lane) gaveUp(ctx context.Context, c *call, err error) error {
 	e := &Error{Host: l.host, Method: c.method, URL: c.where, Response: c.answer, Err: err, Last: c.last, Stop: Failed}
 	l.mu.Lock()
 	e.Attempts = c.attempts
-	if l.paused.until.After(now) {
-		e.RetryAt = l.paused.until
-	}
+	e.RetryAt = l.paused.end(now)
 	l.mu.Unlock()
-	if c.hintAt.After(now) && c.hintAt.After(e.RetryAt) {
-		e.RetryAt = c.hintAt
+	if hint := fromNow(c.hintAt, now); hint.After(e.RetryAt) {
+		e.RetryAt = hint
 	}
 	limited := c.fresh && c.answer.Status == http.StatusTooManyRequests
 	var spent *budget.Exhausted

@@ -14,6 +14,19 @@ type pause struct {
 	own   *backoff.ExponentialBackOff // for a host that says "too many" and not when; grows until it is content
 }
 
+// end is until when the lane is paused, by the wall clock as it is now: since the pause began it may have been set, or gone on while
+// the machine was suspended. Zero: it is not paused.
+func (p *pause) end(now time.Time) time.Time { return fromNow(p.until, now) }
+
+// fromNow is at, if that is still to come, by the wall clock of now.
+func fromNow(at, now time.Time) time.Time {
+	left := at.Sub(now)
+	if left <= 0 {
+		return time.Time{}
+	}
+	return now.Add(left)
+}
+
 // learn draws conclusions from an answer's header, before its body is read: the lane is shared, and others are about to send.
 // It returns when the host wants to be asked again.
 func (l *Lane) learn(c *call, status int, h http.Header) (hintAt time.Time) {
@@ -68,10 +81,11 @@ type State struct {
 func (l *Lane) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.paused.until.After(time.Now()) {
+	until := l.paused.end(time.Now())
+	if until.IsZero() {
 		return State{}
 	}
-	return State{PausedUntil: l.paused.until.Round(0).UTC()}
+	return State{PausedUntil: until.Round(0).UTC()}
 }
 
 // Restore pauses the lane as s says, at most for Options.MaxPause from now. It never shortens a pause, and a time that has passed

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"layover/budget"
 )
@@ -341,6 +342,33 @@ func TestL4_TheStateOutlivesTheLane(t *testing.T) {
 }
 
 // The pause counts from the header on, also if the rest of that answer never comes.
+// A machine that was suspended in a pause waits for the rest of it, and says when that ends by the clock as it is then.
+func TestA54_L4_APauseCountsTimeAwakeAndItsEndIsToldByTheClockOfNow(t *testing.T) {
+	l, err := New("boards.example", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.paused.until = stepped(time.Now().Add(time.Hour), -2*time.Hour) // two hours of sleep ago it was to end an hour ago
+	ctx, cancel := budget.For(t.Context(), time.Minute)
+	defer cancel()
+	var refused *Error
+	if _, err := l.Do(ctx, Request{URL: "https://boards.example/"}); !errors.As(err, &refused) || refused.Stop != RateLimited {
+		t.Fatalf("Do in the pause: %v, want it rate limited", err)
+	}
+	for what, at := range map[string]time.Time{"RetryAt": refused.RetryAt, "Stats": l.Stats().PausedUntil, "State": l.State().PausedUntil} {
+		if left := at.Round(0).Sub(time.Now().Round(0)); left < 59*time.Minute || left > time.Hour {
+			t.Errorf("%s is in %v by the wall clock, want an hour", what, left)
+		}
+	}
+}
+
+// stepped is t on a system clock that was stepped by whole seconds. Package time has no way to say so, hence the look into its
+// layout: the seconds are bits 30 to 62 of the first word.
+func stepped(t time.Time, by time.Duration) time.Time {
+	*(*uint64)(unsafe.Pointer(&t)) += uint64(int64(by/time.Second)) << 30
+	return t
+}
+
 func TestL4_ThePauseBeginsBeforeTheBodyIsRead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := served(t, Options{}, func(w http.ResponseWriter, r *http.Request) {

@@ -23,9 +23,7 @@ func (l *Lane) Stats() Stats {
 	defer l.mu.Unlock()
 	s := l.stats
 	s.Host, s.Allowance = l.host, l.tokens
-	if l.paused.until.After(time.Now()) {
-		s.PausedUntil = l.paused.until
-	}
+	s.PausedUntil = l.paused.end(time.Now())
 	return s
 }
 
