@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,9 +15,10 @@ func TestWatchTellsOfATextThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		text := "one"
+		var text atomic.Value
+		text.Store("one")
 		changed := make(chan struct{}, 1)
-		go watch(ctx, func() string { return text }, "one", changed)
+		go watch(ctx, func() string { return text.Load().(string) }, "one", changed)
 		told := func(after time.Duration) bool {
 			time.Sleep(after)
 			synctest.Wait()
@@ -30,11 +32,11 @@ func TestWatchTellsOfATextThatStays(t *testing.T) {
 		if told(10 * time.Second) {
 			t.Error("told of a text that is as before")
 		}
-		text = "half of tw"
+		text.Store("half of tw")
 		if told(time.Second) {
 			t.Error("told of a text that was seen once")
 		}
-		text = "two"
+		text.Store("two")
 		if told(time.Second) {
 			t.Error("told of a text that was seen once, after another")
 		}
@@ -44,14 +46,14 @@ func TestWatchTellsOfATextThatStays(t *testing.T) {
 		if told(10 * time.Second) {
 			t.Error("told twice of one text")
 		}
-		text = "one"
+		text.Store("one")
 		if !told(2 * time.Second) {
 			t.Error("not told of a text that came back")
 		}
-		text = "three"
+		text.Store("three")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		text = "four"
+		text.Store("four")
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if !told(0) || told(0) {
