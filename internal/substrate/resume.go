@@ -45,15 +45,10 @@ type wakeUp struct {
 
 	mu       sync.Mutex // before the flight's and a turnstile's; guards the fields below
 	calling  bool
-	asks     *asking // the attempt under way from the line; nil: there is none, or it is slow
+	asks     bool // an attempt from the line is under way, and has pass
+	pass     turnstile.Pass
 	phase    string
 	endPhase func()
-}
-
-// asking is an attempt at the head of a line.
-type asking struct {
-	line *line
-	pass turnstile.Pass
 }
 
 // enter begins a phase, which ends the one before.
@@ -89,25 +84,24 @@ func (w *wakeUp) slow() {
 		return
 	}
 	w.enterLocked(router.PhaseWake)
-	if w.asks != nil {
-		w.asks.line.due = time.Time{}
-		w.asks.pass.Return()
-		w.asks = nil
+	if w.asks {
+		w.asks = false
+		w.pass.Return()
 	}
 }
 
-func (w *wakeUp) setAsking(a *asking) {
+func (w *wakeUp) startAsking(pass turnstile.Pass) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asks = a
+	w.asks, w.pass = true, pass
 }
 
 // stopAsking reports whether w still has its pass.
 func (w *wakeUp) stopAsking() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kept := w.asks != nil
-	w.asks = nil
+	kept := w.asks
+	w.asks = false
 	return kept
 }
 
@@ -212,25 +206,20 @@ func (w *wakeUp) probe(ctx context.Context, key string) (router.Target, bool, er
 			// Somebody with a better claim may come meanwhile. Who stands in line when
 			// he gives his pass back loses it only to such a one.
 			place = w.flight.Enter(l.turns)
-			err := sleep(ctx, early)
-			pass.Return()
-			if err != nil {
+			if err := sleep(ctx, early); err != nil {
 				place.Leave()
 				return router.Target{}, true, err
 			}
+			pass.Return()
 			pass, ok = place.Wait(ctx)
 			continue
 		}
 		before := w.refused
-		w.setAsking(&asking{l, pass})
+		w.startAsking(pass)
 		target, over, err := w.attempt(ctx)
 		kept := w.stopAsking()
-		switch {
-		case !kept: // the line is another's
-		case w.refused != before:
+		if kept && w.refused != before { // else the line is another's, or the next may find a worker
 			l.due = w.refused.Add(w.interval())
-		case err == nil: // the next may find a worker too
-			l.due = time.Time{}
 		}
 		if over || !kept || w.code != codes.ResourceExhausted {
 			return target, over, err
