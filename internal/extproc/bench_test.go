@@ -3,6 +3,8 @@ package extproc_test
 import (
 	"context"
 	"io"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,4 +90,57 @@ func (s *oneRequest) Recv() (*extprocv3.ProcessingRequest, error) {
 func (s *oneRequest) Send(m *extprocv3.ProcessingResponse) error {
 	s.reply = m
 	return nil
+}
+
+// BenchmarkParked is what a parked request keeps here, without its gRPC stream:
+// two goroutines, its headers, its place in the flight.
+func BenchmarkParked(b *testing.B) {
+	const requests = 2000
+	m := get(actorA, "accept", "*/*", "user-agent", "bench", "x-request-id", "1", "x-forwarded-for", "192.0.2.1", "x-forwarded-proto", "http").message()
+	for b.Loop() {
+		x := newRig(b, setup{lot: requests, route: router.Route{Budget: time.Minute, MaxBudget: time.Minute}})
+		x.plane.Start = nil
+		other, err := x.router.Route(context.Background(), router.Ask{Actor: actorB}) // has the only worker
+		if err != nil {
+			b.Fatal(err)
+		}
+		before := inUse()
+		ctx, cancel := context.WithCancel(context.Background())
+		var all sync.WaitGroup
+		for range requests {
+			all.Go(func() { x.server.Process(&silent{oneRequest{m: m}, ctx, false}) })
+		}
+		for x.router.Lot().Snapshot().Active < requests {
+			runtime.Gosched()
+		}
+		b.ReportMetric(float64(inUse()-before)/requests, "B/request")
+		cancel()
+		all.Wait()
+		other.Done()
+	}
+}
+
+func inUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}
+
+// silent is a stream whose client says nothing after its headers.
+type silent struct {
+	oneRequest
+	ctx  context.Context
+	sent bool
+}
+
+func (s *silent) Context() context.Context { return s.ctx }
+
+func (s *silent) Recv() (*extprocv3.ProcessingRequest, error) {
+	if !s.sent {
+		s.sent = true
+		return s.m, nil
+	}
+	<-s.ctx.Done()
+	return nil, s.ctx.Err()
 }

@@ -55,6 +55,8 @@ type early struct {
 
 // Process implements the ext_proc service.
 func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error {
+	s.open.enter()
+	defer s.open.leave()
 	c := &call{server: s, stream: stream}
 	defer c.end()
 	for {
@@ -128,8 +130,8 @@ func duplex(mode extprocfilterv3.ProcessingMode_BodySendMode) bool {
 
 // decide holds the request until it has a ride or a refusal.
 func (c *call) decide() (*extprocv3.ProcessingResponse, error) {
-	c.server.held.enter()
-	defer c.server.held.leave()
+	c.server.held.Add(1)
+	defer c.server.held.Add(-1)
 	c.arrived = time.Now()
 	c.budget = c.stream.Context()
 	finish := func(router.Record) {}
@@ -182,12 +184,11 @@ func (c *call) admit() (reply *extprocv3.ProcessingResponse, refusal *router.Err
 
 // identify finds out what the request is for and how long it may take.
 func (c *call) identify() *router.Error {
-	name, err := c.server.name(&c.req)
-	if err != nil {
+	var err error
+	if c.name, err = c.server.name(&c.req); err != nil {
 		return refusalOf(err)
 	}
-	c.name = name
-	hold := name.Route.Budget
+	hold := c.name.Route.Budget
 	limit, given, err := budget.ReadHeaders(c.req.header(timeHeaders...))
 	switch {
 	case errors.Is(err, budget.ErrPast):
@@ -198,8 +199,8 @@ func (c *call) identify() *router.Error {
 		c.given, c.limit = true, limit
 		hold = limit
 	}
-	c.budget, c.spend = budget.For(c.budget, min(hold, name.Route.MaxBudget))
-	c.budget = turnstile.Begin(c.budget, name.Route.Band)
+	c.budget, c.spend = budget.For(c.budget, min(hold, c.name.Route.MaxBudget))
+	c.budget = turnstile.Begin(c.budget, c.name.Route.Band)
 	return nil
 }
 

@@ -6,8 +6,8 @@
 //	s.Register(g)
 //	go g.Serve(listener)
 //	...
-//	s.Wait(ctx) // every request that was held has its answer
-//	g.Stop()
+//	s.Wait(ctx)       // every request that was held has its answer
+//	g.GracefulStop()  // and Envoy has it
 //
 // Envoy opens one gRPC stream for each request and holds the request until it
 // is told what to do with the headers. The answer is one of two:
@@ -49,6 +49,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"sync/atomic"
 	"time"
 
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
@@ -60,8 +61,8 @@ import (
 
 // Name is what a Namer makes of a request.
 type Name struct {
-	// Route is what rules the request: budget, band, fallback, its label. Its
-	// conditions do not count.
+	// Route is what rules the request: its label, Budget and MaxBudget, which must
+	// be above zero, band, fallback, NoWake. Its conditions do not count.
 	Route router.Route
 	Actor string
 	// Port replaces the port of the actor's address. Zero: it is kept.
@@ -69,7 +70,8 @@ type Name struct {
 }
 
 // Namer finds the actor of a request. The error is a *router.Error; anything
-// else counts as Internal. It must not keep the Request.
+// else counts as Internal, and the request is recorded under what the Name has
+// nevertheless. It must not keep the Request.
 type Namer func(*Request) (Name, error)
 
 // ByRoutes returns a Namer that finds the actor by r's routes. What a CONNECT
@@ -106,7 +108,8 @@ type Server struct {
 	router *router.Router
 	name   Namer
 	o      Options
-	held   held
+	held   atomic.Int64 // requests that wait for their answer
+	open   open
 }
 
 // New returns a server that finds each request's actor with name and asks r
@@ -125,11 +128,13 @@ func New(r *router.Router, name Namer, o Options) *Server {
 func (s *Server) Register(g grpc.ServiceRegistrar) { extprocv3.RegisterExternalProcessorServer(g, s) }
 
 // Held returns how many requests wait for their answer.
-func (s *Server) Held() int { return s.held.count() }
+func (s *Server) Held() int { return int(s.held.Load()) }
 
-// Wait returns when no request is held, or with ctx's cause. It is for shutdown,
-// after Envoy was told to take no more.
-func (s *Server) Wait(ctx context.Context) error { return s.held.wait(ctx) }
+// Wait returns when Envoy has no stream here any more, or with ctx's cause: no
+// request waits for an answer, and none is under way that a lost stream would
+// break. It is for shutdown, after Envoy was told to take no more; what is on
+// its way to Envoy then, GracefulStop delivers and Stop may not.
+func (s *Server) Wait(ctx context.Context) error { return s.open.wait(ctx) }
 
 // maxMessage bounds one message: Envoy takes no header above 60 KiB unless told
 // otherwise, and never more than 8 MiB.

@@ -141,11 +141,29 @@ func TestG10_R71_WaitLetsTheParkedBeServed(t *testing.T) {
 		x := newRig(t, setup{})
 		q := x.hold(t, get(actorA))
 		synctest.Wait()
-		start := time.Now()
-		if err := x.server.Wait(context.Background()); err != nil || time.Since(start) != time.Second {
-			t.Errorf("Wait = %v after %v, want nil after 1s", err, time.Since(start))
+		if got := x.server.Held(); got != 1 {
+			t.Errorf("%d requests are held, want 1", got)
 		}
+		waited := make(chan time.Duration)
+		start := time.Now()
+		go func() {
+			if err := x.server.Wait(context.Background()); err != nil {
+				t.Errorf("Wait = %v", err)
+			}
+			waited <- time.Since(start)
+		}()
 		q.mustRoute(time.Second)
+		time.Sleep(time.Second) // the response goes on, and Envoy may yet send of it
+		if got := x.server.Held(); got != 0 {
+			t.Errorf("%d requests are held after their answer", got)
+		}
+		q.stream.CloseSend()
+		if got := <-waited; got != 2*time.Second {
+			t.Errorf("Wait took %v, want 2s", got)
+		}
+		if err := x.server.Wait(context.Background()); err != nil {
+			t.Errorf("Wait = %v without a stream", err)
+		}
 
 		x.hold(t, get(actorB))
 		synctest.Wait()
@@ -367,8 +385,13 @@ func TestANamersErrorIsTheAnswer(t *testing.T) {
 		{errors.New("any other"), router.Internal, 500},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			x := newRig(t, setup{namer: func(*extproc.Request) (extproc.Name, error) { return extproc.Name{}, tc.err }})
+			x := newRig(t, setup{namer: func(*extproc.Request) (extproc.Name, error) {
+				return extproc.Name{Route: router.Route{Name: "of the error"}}, tc.err
+			}})
 			response := x.hold(t, get(actorA)).mustRefuse(0, tc.reason)
+			if got := x.last().Route; got != "of the error" {
+				t.Errorf("recorded under the route %q", got)
+			}
 			if got := int(response.GetStatus().GetCode()); got != tc.status {
 				t.Errorf("status %d, want %d", got, tc.status)
 			}
