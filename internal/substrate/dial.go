@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,7 +26,7 @@ import (
 // Access is how the control plane is reached.
 type Access struct {
 	// CAFile holds the certificates, in PEM, that may sign the control plane's.
-	// It is read once. Default: the system's.
+	// It is read again for each connection. Default: the system's.
 	CAFile string
 	// TokenFile holds the bearer token that goes with each call. It is read
 	// again when it has changed. Default: no token.
@@ -101,18 +102,46 @@ func (a Access) transport() (credentials.TransportCredentials, error) {
 		return insecure.NewCredentials(), nil
 	}
 	config := &tls.Config{ServerName: a.ServerName, MinVersion: tls.VersionTLS12}
-	if a.CAFile != "" {
-		pem, err := readLimited(a.CAFile, maxCA)
-		if err != nil {
-			return nil, fmt.Errorf("substrate: the control plane's CA: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("substrate: the control plane's CA: %s has no certificate in PEM", a.CAFile)
-		}
+	if a.CAFile == "" {
+		return credentials.NewTLS(config), nil
 	}
-	return credentials.NewTLS(config), nil
+	ca := &caFile{TransportCredentials: credentials.NewTLS(config), path: a.CAFile, config: config}
+	return ca, ca.read()
 }
+
+// caFile is TLS with certificates in a file that others write.
+type caFile struct {
+	credentials.TransportCredentials // of config alone; for what is no handshake
+	path                             string
+	config                           *tls.Config
+	last                             atomic.Pointer[x509.CertPool] // what read found when it last found any
+}
+
+func (c *caFile) read() error {
+	pem, err := readLimited(c.path, maxCA)
+	if err != nil {
+		return fmt.Errorf("substrate: the control plane's CA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return fmt.Errorf("substrate: the control plane's CA: %s has no certificate in PEM", c.path)
+	}
+	c.last.Store(pool)
+	return nil
+}
+
+// ClientHandshake implements credentials.TransportCredentials. While the file
+// cannot be read, as in the midst of being replaced, the last one is good.
+func (c *caFile) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	_ = c.read()
+	config := c.config.Clone()
+	config.RootCAs = c.last.Load()
+	return credentials.NewTLS(config).ClientHandshake(ctx, authority, conn)
+}
+
+// Clone implements credentials.TransportCredentials. The clone is c: it cannot
+// be changed but by its deprecated OverrideServerName, which nobody calls.
+func (c *caFile) Clone() credentials.TransportCredentials { return c }
 
 func readLimited(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -52,17 +53,17 @@ func write(t *testing.T, name, text string) string {
 }
 
 // call dials s on its port and asks for an actor.
-func call(t *testing.T, address string, a substrate.Access) func() error {
+func call(t *testing.T, address string, a substrate.Access) func(...grpc.CallOption) error {
 	t.Helper()
 	conn, err := substrate.Dial(address, a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return func() error {
+	return func(o ...grpc.CallOption) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		_, err := ateapi.NewControlClient(conn).GetActor(ctx, &ateapi.GetActorRequest{Actor: &ateapi.ObjectRef{Atespace: "demo", Name: "a"}})
+		_, err := ateapi.NewControlClient(conn).GetActor(ctx, &ateapi.GetActorRequest{Actor: &ateapi.ObjectRef{Atespace: "demo", Name: "a"}}, o...)
 		return err
 	}
 }
@@ -95,6 +96,34 @@ func TestTheConnectionIsSecuredByTheCAAndTheServersName(t *testing.T) {
 		if err := call(t, address, a)(); status.Code(err) != codes.Unavailable {
 			t.Errorf("with %s: %v, want Unavailable", name, err)
 		}
+	}
+}
+
+func TestTheCAIsReadAgainForEachConnection(t *testing.T) {
+	s := newServer(1, 1, 0)
+	cert, ca := certificate(t, "ateapi.test")
+	_, old := certificate(t, "ateapi.test")
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	address := start(t, s)
+	get := call(t, address, substrate.Access{CAFile: old, ServerName: "ateapi.test"})
+	if err := get(); status.Code(err) != codes.Unavailable {
+		t.Errorf("with the old CA: %v, want Unavailable", err)
+	}
+	if err := os.Rename(ca, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := get(grpc.WaitForReady(true)); err != nil {
+		t.Errorf("with the new CA: %v", err)
+	}
+	s.Stop()
+	if err := os.WriteFile(old, []byte("half a certifi"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Start(address); err != nil {
+		t.Fatal(err)
+	}
+	if err := get(grpc.WaitForReady(true)); err != nil {
+		t.Errorf("while the file is written: %v", err)
 	}
 }
 
