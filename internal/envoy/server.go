@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -11,6 +12,7 @@ import (
 	cachev3 "github.com/envoyproxy/go-control-plane/pkg/cache/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	serverv3 "github.com/envoyproxy/go-control-plane/pkg/server/v3"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
@@ -21,6 +23,12 @@ type Server struct {
 	cache cachev3.SnapshotCache
 	xds   serverv3.Server
 }
+
+// retryRejected is how long an Envoy that refused something is left in peace
+// before it is told the same again: what was in the way, such as a port that is
+// taken, may be gone by then. Without that the cache would answer each refusal at
+// once (seen: hundreds in a second). It holds up that Envoy's stream alone.
+const retryRejected = 2 * time.Second
 
 // everybody is the one node that the cache knows.
 type everybody struct{}
@@ -36,18 +44,25 @@ func NewServer(ctx context.Context, p Plan, onReject func(node, kind, reason str
 	if err := s.Set(p); err != nil {
 		return nil, err
 	}
+	refused := func(node *corev3.Node, kind string, reason *rpcstatus.Status) error {
+		if reason == nil {
+			return nil
+		}
+		if onReject != nil {
+			onReject(node.GetId(), kind, reason.GetMessage())
+		}
+		select {
+		case <-time.After(retryRejected):
+		case <-ctx.Done():
+		}
+		return nil
+	}
 	callbacks := serverv3.CallbackFuncs{
 		StreamRequestFunc: func(_ int64, r *discoveryv3.DiscoveryRequest) error {
-			if r.GetErrorDetail() != nil && onReject != nil {
-				onReject(r.GetNode().GetId(), r.GetTypeUrl(), r.GetErrorDetail().GetMessage())
-			}
-			return nil
+			return refused(r.GetNode(), r.GetTypeUrl(), r.GetErrorDetail())
 		},
 		StreamDeltaRequestFunc: func(_ int64, r *discoveryv3.DeltaDiscoveryRequest) error {
-			if r.GetErrorDetail() != nil && onReject != nil {
-				onReject(r.GetNode().GetId(), r.GetTypeUrl(), r.GetErrorDetail().GetMessage())
-			}
-			return nil
+			return refused(r.GetNode(), r.GetTypeUrl(), r.GetErrorDetail())
 		},
 	}
 	s.xds = serverv3.NewServer(ctx, s.cache, callbacks)

@@ -116,7 +116,10 @@ func TestAnyEnvoyIsToldThePlanInForce(t *testing.T) {
 					ErrorDetail: &rpcstatus.Status{Message: "no such field"}})
 			}
 		}
-		synctest.Wait()
+		refusedAt := time.Now()
+		if r := s.next(); r.GetTypeUrl() != listeners || time.Since(refusedAt) != 2*time.Second {
+			t.Errorf("%s after %v, want what was refused again after 2s", r.GetTypeUrl(), time.Since(refusedAt))
+		}
 		if len(rejected) != 3 || rejected[0] != "some-pod" || rejected[1] != listeners || rejected[2] != "no such field" {
 			t.Errorf("heard of the rejections %q", rejected)
 		}
