@@ -36,6 +36,10 @@ demo-envoy: ## the same with atenet-router, a real Envoy (pip ships it) and a co
 figures: ## measure what the documents promise, as ratios, and say whether it held
 	cd bench && go run ./figures
 
+.PHONY: figures-envoy
+figures-envoy: ## what 2,000 requests parked in a real Envoy cost those to awake actors (a minute; leave the machine alone)
+	cd e2e && go run ./crowd
+
 .PHONY: bench
 bench: ## compare the turnstile with its rivals and write docs/benchmarks.md (ten minutes; leave the machine alone)
 	cd bench && go run ./compare
