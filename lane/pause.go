@@ -31,7 +31,7 @@ func fromNow(at, now time.Time) time.Time {
 // It returns when the host wants to be asked again.
 func (l *Lane) learn(c *call, status int, h http.Header) (hintAt time.Time) {
 	now := time.Now()
-	hint, hinted := retryAfter(h, now)
+	hint, hinted := RetryAfter(h, now)
 	if hinted && (status >= 400) {
 		hintAt = now.Add(min(hint, l.o.MaxPause))
 	}

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// retryAfter is how long from now a host wants to be left alone, greater than zero and at most a century. Times of day are
-// compared with the host's own clock if it sent a Date, else with now's wall clock, and then rounded up to the second that they are
-// given in. Of several values the longest counts. ok is false if there is none that can be obeyed: a malformed one, zero, a
-// negative one, a time that has passed.
-func retryAfter(h http.Header, now time.Time) (d time.Duration, ok bool) {
+// RetryAfter is how long from now a host wants to be left alone, by the header of its answer: greater than zero and at most a
+// century. Times of day are compared with the host's own clock if it sent a Date, else with now's wall clock, and then rounded up to
+// the second that they are given in. Of several values the longest counts. ok is false if there is none that can be obeyed:
+// a malformed one, zero, a negative one, a time that has passed.
+func RetryAfter(h http.Header, now time.Time) (d time.Duration, ok bool) {
 	for _, value := range h.Values("Retry-After") {
 		value = strings.Trim(value, " \t")
 		one, valid := parseSeconds(value)

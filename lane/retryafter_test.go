@@ -75,9 +75,9 @@ func TestA47_A48_A49_A51_RetryAfterIsReadInAllItsForms(t *testing.T) {
 		if test.date != "" {
 			h.Set("Date", test.date)
 		}
-		got, ok := retryAfter(h, test.now)
+		got, ok := RetryAfter(h, test.now)
 		if got != test.want || ok != (test.want > 0) {
-			t.Errorf("%s: retryAfter(%q, Date %q) = %v, %v; want %v", test.name, test.values, test.date, got, ok, test.want)
+			t.Errorf("%s: RetryAfter(%q, Date %q) = %v, %v; want %v", test.name, test.values, test.date, got, ok, test.want)
 		}
 	}
 }
@@ -91,17 +91,17 @@ func FuzzRetryAfter(f *testing.F) {
 	}
 	now := time.Date(1994, 11, 6, 8, 49, 30, 5e8, time.UTC)
 	f.Fuzz(func(t *testing.T, value, date string) {
-		d, ok := retryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, now)
+		d, ok := RetryAfter(http.Header{"Retry-After": {value}, "Date": {date}}, now)
 		if ok != (d > 0) || d > century || ok && d < time.Millisecond {
-			t.Errorf("retryAfter(%q, Date %q) = %v, %v; want a time from 1ms to a century, or none", value, date, d, ok)
+			t.Errorf("RetryAfter(%q, Date %q) = %v, %v; want a time from 1ms to a century, or none", value, date, d, ok)
 		}
 		// Never earlier than asked, by the other clock that could have been meant.
 		if at, err := http.ParseTime(strings.Trim(value, " \t")); err == nil && ok && date == "" && d != century && d < at.Sub(now) {
-			t.Errorf("retryAfter(%q) = %v, which is before", value, d)
+			t.Errorf("RetryAfter(%q) = %v, which is before", value, d)
 		}
 		// Another value beside it can only make it longer.
-		if both, ok := retryAfter(http.Header{"Retry-After": {value, "7"}, "Date": {date}}, now); !ok || both < max(d, 7*time.Second) {
-			t.Errorf("retryAfter(%q and 7, Date %q) = %v, want at least %v", value, date, both, max(d, 7*time.Second))
+		if both, ok := RetryAfter(http.Header{"Retry-After": {value, "7"}, "Date": {date}}, now); !ok || both < max(d, 7*time.Second) {
+			t.Errorf("RetryAfter(%q and 7, Date %q) = %v, want at least %v", value, date, both, max(d, 7*time.Second))
 		}
 	})
 }

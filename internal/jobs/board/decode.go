@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"layover/internal/jobs/posting"
+	"layover/lane"
 )
 
 // Classify says what is wrong with an answer, or nil for one that may be read. A
@@ -58,34 +59,14 @@ func Classify(a Answer) *Trouble {
 	return trouble(Unavailable, "the board does not accept the request (%s)", status)
 }
 
-// retryAt reads Retry-After: seconds, also with a fraction, or an HTTP date, by
-// the board's own clock if it shows one. What makes no sense is no hint.
+// retryAt is when the board wants to be asked again. Zero: it does not say.
 func retryAt(a Answer) time.Time {
-	hint := strings.TrimSpace(a.Header.Get("Retry-After"))
-	if hint == "" || a.At.IsZero() {
-		return time.Time{}
-	}
-	var wait time.Duration
-	if seconds, err := strconv.ParseFloat(hint, 64); err == nil {
-		if math.IsNaN(seconds) {
-			return time.Time{}
-		}
-		wait = time.Duration(min(max(seconds, 0), longest.Seconds()) * float64(time.Second))
-	} else if at, err := http.ParseTime(hint); err == nil {
-		clock := a.At
-		if shown, err := http.ParseTime(a.Header.Get("Date")); err == nil {
-			clock = shown
-		}
-		wait = min(at.Sub(clock), longest)
-	}
-	if wait <= 0 {
+	wait, ok := lane.RetryAfter(a.Header, a.At)
+	if !ok || a.At.IsZero() {
 		return time.Time{}
 	}
 	return a.At.Add(wait)
 }
-
-// longest is the longest wait that a board is believed to mean.
-const longest = 365 * 24 * time.Hour
 
 // challenged names the sign that an answer is a page that wants to be sure of a
 // person, or "" without one. Only pages are looked at: a posting may well speak
