@@ -263,7 +263,11 @@ func detailOf(err error) string {
 	case errors.As(err, &name) && name.IsNotFound:
 		return fmt.Sprintf("there is no host %s: if the company's name is right, this machine may be offline", name.Name)
 	}
-	return clip(strings.Join(strings.Fields(err.Error()), " "))
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	for _, name := range []string{"lane: ", "turnstile: ", "budget: "} { // which means nothing to people
+		text = strings.TrimPrefix(text, name)
+	}
+	return clip(text)
 }
 
 // troubleOf is the Trouble that err is, or nil.

@@ -351,7 +351,9 @@ func TestAnAnswerThatIsTooLargeIsMalformed(t *testing.T) {
 		b := acme()
 		b.MaxBody = 1000
 		_, err := get(c, b, time.Minute, jobsURL)
-		wantTrouble(t, err, board.Malformed)
+		if got := wantTrouble(t, err, board.Malformed).Detail; got != "the answer is too large: more than 1000 bytes" {
+			t.Errorf("detail %q", got)
+		}
 		p.wantAts(0)
 	}))
 }
