@@ -271,10 +271,10 @@ func (c *call) receive() (*extprocv3.ProcessingRequest, error) {
 }
 
 // address returns where the ride goes: Envoy takes an address for it, never a
-// name.
+// name, and before 1.40 one with a zone could crash it.
 func (c *call) address() (netip.AddrPort, *router.Error) {
 	addr, err := netip.ParseAddrPort(c.ride.Target.Addr)
-	if err != nil || addr.Port() == 0 && c.name.Port == 0 {
+	if err != nil || addr.Port() == 0 && c.name.Port == 0 || addr.Addr().Zone() != "" {
 		e := router.Fail(router.Internal, "the actor has no address that can be routed to", err)
 		e.Wait = c.ride.Wait
 		return netip.AddrPort{}, e

@@ -461,7 +461,7 @@ type anyTarget struct{ router.Use }
 func (anyTarget) Take(router.Target) bool { return true }
 
 func TestATargetThatIsNoAddressIsAFault(t *testing.T) {
-	for _, addr := range []string{"", "worker-1:80", "10.0.0.1", "10.0.0.1:0"} {
+	for _, addr := range []string{"", "worker-1:80", "10.0.0.1", "10.0.0.1:0", "[fe80::1%eth0]:80"} {
 		synctest.Test(t, func(t *testing.T) {
 			x := newRig(t, setup{})
 			x.server = extproc.New(router.New(withTarget{x.plane, router.Target{Addr: addr}}, x.router.Lot(), router.Options{}),
