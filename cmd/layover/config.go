@@ -28,10 +28,14 @@ type config struct {
 	file string
 	sum  string // of the text it was read from, see digest; empty: from none
 	root fields
+	text []byte // of the file
+	// restart names the settings that the file has otherwise than what is in force.
+	restart []string
 
 	Listen       []string
 	Admin        string // "off": no admin address
 	AdminPublic  bool
+	TokenFile    string // empty: a token is made at each start
 	TLS          tlsFiles
 	State        string
 	Lot          int // parking.Unlimited: no bound
@@ -136,7 +140,7 @@ const (
 )
 
 var (
-	topFields = []string{"listen", "admin", "admin_public", "tls", "state", "lot", "linger", "drain_delay",
+	topFields = []string{"listen", "admin", "admin_public", "admin_token_file", "tls", "state", "lot", "linger", "drain_delay",
 		"drain_timeout", "defaults", "trusted_peers", "band_header", "actor_header",
 		"header_timeout", "idle_timeout", "max_connections", "max_streams", "pools", "actors", "routes", "log"}
 	timeFields    = []string{"start_timeout", "grace", "idle", "min_awake", "max_hold", "max_drain"}
@@ -181,7 +185,7 @@ func digest(data []byte, err error) string {
 // machine (folders, users, certificates) is checked too. The error is a
 // *problems with everything that is wrong.
 func parseConfig(file string, data []byte) (*config, error) {
-	c := &config{file: file, sum: digest(data, nil), warnings: problems{file: file}}
+	c := &config{file: file, text: data, sum: digest(data, nil), warnings: problems{file: file}}
 	r := &reader{problems: problems{file: file}}
 	if len(data) > maxConfigSize {
 		r.add(0, "the file is larger than %d bytes; split the routers that it describes", maxConfigSize)
@@ -211,6 +215,7 @@ func (c *config) read(r *reader, f fields) {
 	}
 	c.Admin = r.text(f, "admin", defaultAdmin)
 	c.AdminPublic = r.boolean(f, "admin_public")
+	c.TokenFile = r.text(f, "admin_token_file", "")
 	tls := r.fields(f.values["tls"], "tls", "cert", "key")
 	c.TLS = tlsFiles{Cert: r.text(tls, "cert", ""), Key: r.text(tls, "key", "")}
 	c.State = r.text(f, "state", "")

@@ -52,7 +52,8 @@ func (s *server) reloadIfNew() {
 // apply changes over to next. Whatever can fail comes before whatever has an
 // effect.
 func (s *server) apply(next *config) error {
-	for _, setting := range next.keep(s.config) {
+	next.restart = next.keep(s.config)
+	for _, setting := range next.restart {
 		s.log.Warn("reload: this setting changes only with a restart", "setting", setting)
 	}
 	if err := next.recheck(); err != nil {
@@ -81,6 +82,7 @@ func (s *server) apply(next *config) error {
 	}
 	changes = append(changes, s.config.changes(next)...)
 	s.config = next
+	s.showConfig(next)
 	for _, change := range changes {
 		s.log.Info("reload: " + change)
 	}
@@ -98,6 +100,7 @@ func (c *config) trust() proxy.Trust {
 func (next *config) keep(now *config) (restart []string) {
 	keep(&restart, "listen", &next.Listen, now.Listen)
 	keep(&restart, "admin", &next.Admin, now.Admin)
+	keep(&restart, "admin_token_file", &next.TokenFile, now.TokenFile)
 	keep(&restart, "admin_public", &next.AdminPublic, now.AdminPublic)
 	keep(&restart, "state", &next.State, now.State)
 	keep(&restart, "linger", &next.Linger, now.Linger)

@@ -62,7 +62,7 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 			return nil, err
 		}
 	}
-	if s.admin, err = admin.New(admin.Options{Public: c.AdminPublic, Version: version()}); err != nil {
+	if s.admin, err = admin.New(admin.Options{Public: c.AdminPublic, Version: version(), Log: log}); err != nil {
 		return nil, err
 	}
 	if err := s.listen(); err != nil {
@@ -84,7 +84,9 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 		ReadHeaderTimeout: c.HeaderTimeout, IdleTimeout: c.IdleTimeout,
 		MaxConnections: c.MaxConnections, MaxConcurrentStreams: c.MaxStreams,
 	})
-	s.admin.SetRouter(s.router)
+	if err := s.openAdmin(); err != nil {
+		return nil, err
+	}
 	s.admin.Reloaded(c.sum, nil)
 	s.admin.SetFront(func() (int, map[string]uint64) {
 		seen := s.proxy.Stats()

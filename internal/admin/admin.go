@@ -14,10 +14,14 @@
 //	/metrics       Prometheus text or OpenMetrics
 //	/statusz       a page for people; ?refresh=5 loads it again every 5 s
 //	/statusz.json  the same for programs; ?after=NAME&limit=N pages through the actors
+//	/api/v1/       lists that can be searched, and changes; docs/openapi.yaml
 //	/debug/pprof/  profiles of the process
 //
 // It is the only part of the program that knows a metrics SDK. Labels come
 // from closed sets or from the configuration, never from requests.
+//
+// Whoever reaches the address may read; who changes something needs the token
+// that SetControl was given.
 //
 // All methods may be called from any goroutine.
 package admin
@@ -25,6 +29,7 @@ package admin
 import (
 	"cmp"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -53,6 +58,9 @@ type Options struct {
 	// atenet-router. It is the longest that a request is held: one that ended
 	// sooner had an end of its own. Default: none.
 	ParkBudget time.Duration
+	// Log is told of each change that is asked for over the API, never of a
+	// token. Default: nobody is.
+	Log *slog.Logger
 }
 
 // Setting is one line of the page's settings.
@@ -70,6 +78,13 @@ type Admin struct {
 	router  atomic.Pointer[router.Router]
 	front   atomic.Pointer[func() (int, map[string]uint64)] // see SetFront
 	phase   atomic.Int32
+	control atomic.Pointer[control]
+
+	configuration atomic.Pointer[func() Configuration] // see SetConfig
+
+	seenMu sync.Mutex // guards what look shares, and is held while one looks for all
+	seen   router.Snapshot
+	seenAt time.Time
 
 	configMu sync.Mutex
 	config   *config // nil: the program has told of none; see Reloaded
@@ -86,6 +101,9 @@ const (
 func New(o Options) (*Admin, error) {
 	a := &Admin{options: o, started: time.Now(), mux: http.NewServeMux()}
 	a.options.Name = cmp.Or(o.Name, "layover")
+	if o.Log == nil {
+		a.options.Log = slog.New(slog.DiscardHandler)
+	}
 	m, err := newMetrics(a)
 	if err != nil {
 		return nil, err
@@ -97,6 +115,9 @@ func New(o Options) (*Admin, error) {
 	a.mux.HandleFunc("/statusz", a.statusz)
 	a.mux.HandleFunc("/statusz.css", stylesheet)
 	a.mux.HandleFunc("/statusz.json", a.statuszJSON)
+	for pattern, handler := range a.routes() {
+		a.mux.HandleFunc(pattern, handler)
+	}
 	a.mux.HandleFunc("/debug/pprof/", pprof.Index)
 	a.mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	a.mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -113,6 +134,10 @@ func (a *Admin) SetRouter(r *router.Router) { a.router.Store(r) }
 // counts of what happened to them, by names that do not change.
 func (a *Admin) SetFront(stats func() (open int, events map[string]uint64)) { a.front.Store(&stats) }
 
+// SetConfig names what tells of the configuration in force. No secret may be in
+// what it returns.
+func (a *Admin) SetConfig(show func() Configuration) { a.configuration.Store(&show) }
+
 // SetReady says whether the program takes requests. Not ready after ready
 // means that it drains.
 func (a *Admin) SetReady(is bool) {
@@ -128,7 +153,7 @@ func (a *Admin) SetReady(is bool) {
 // router.Options.Observe, and does not block.
 func (a *Admin) Observe(rec router.Record) { a.metrics.observe(rec) }
 
-// ServeHTTP answers GET and HEAD requests that may ask.
+// ServeHTTP answers requests that may ask.
 func (a *Admin) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -137,7 +162,7 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	switch {
-	case req.Method != http.MethodGet && req.Method != http.MethodHead:
+	case !reads(req) && !(req.Method == http.MethodPost && strings.HasPrefix(req.URL.Path, "/api/")):
 		h.Set("Allow", "GET, HEAD")
 		say(w, http.StatusMethodNotAllowed, "only GET and HEAD are answered here")
 	case !a.options.Public && !loopback(req.Host):
@@ -147,6 +172,10 @@ func (a *Admin) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	default:
 		a.mux.ServeHTTP(w, req)
 	}
+}
+
+func reads(req *http.Request) bool {
+	return req.Method == http.MethodGet || req.Method == http.MethodHead
 }
 
 // strange reports whether a browser asks for a page of another origin, which

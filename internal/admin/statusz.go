@@ -35,33 +35,36 @@ type status struct {
 	Settings []Setting `json:"settings,omitempty"`
 	Config   *config   `json:"config,omitempty"`
 
-	Lot    lot           `json:"lot"`
-	Pools  []pool        `json:"pools"`
+	Lot    Lot           `json:"lot"`
+	Pools  []Pool        `json:"pools"`
 	Totals router.Totals `json:"totals"`
 
 	Actors     []router.ActorSnapshot `json:"actors"` // sorted by name
 	ActorCount int                    `json:"actor_count"`
 	Next       string                 `json:"next,omitempty"` // value of after for the next page
 
-	Recent []request `json:"recent"` // newest first
+	Recent []Request `json:"recent"` // newest first
 }
 
-type lot struct {
+// Lot says how full the lot is.
+type Lot struct {
 	Active   int           `json:"active"`
 	Capacity *int          `json:"capacity"` // null: unlimited
 	Rejected uint64        `json:"rejected"`
 	Longest  time.Duration `json:"longest_ns"`
 }
 
-type pool struct {
+// Pool is one pool and its line.
+type Pool struct {
 	Name    string   `json:"name"`
 	Workers int      `json:"workers"`
 	Used    int      `json:"used"`
 	Waiting int      `json:"waiting"`
-	Line    []waiter `json:"line"`
+	Line    []Waiter `json:"line"`
 }
 
-type waiter struct {
+// Waiter is one wake-up in a pool's line; the next one comes first.
+type Waiter struct {
 	Actor     string        `json:"actor,omitempty"`
 	Band      int           `json:"band"`
 	Since     time.Time     `json:"since"` // when its oldest request began
@@ -70,7 +73,8 @@ type waiter struct {
 	Ends      bool          `json:"ends"`
 }
 
-type request struct {
+// Request is one request that has its answer.
+type Request struct {
 	ID      string        `json:"id"`
 	At      time.Time     `json:"at"`
 	Method  string        `json:"method"`
@@ -85,12 +89,12 @@ type request struct {
 	Status  int           `json:"status"`
 	Took    time.Duration `json:"took_ns"`
 	Detail  string        `json:"detail,omitempty"`
-	Ledger  []phase       `json:"ledger"`
+	Ledger  []Phase       `json:"ledger"`
 }
 
-// phase is a line of a request's ledger; its times count from the request's
+// Phase is a line of a request's ledger; its times count from the request's
 // arrival.
-type phase struct {
+type Phase struct {
 	Name    string        `json:"name"`
 	First   time.Duration `json:"first_ns"`
 	Last    time.Duration `json:"last_ns"`
@@ -120,17 +124,12 @@ func (a *Admin) status(query url.Values) (*status, error) {
 		limit = n
 	}
 	s := &status{Name: a.options.Name, Version: a.options.Version, Settings: a.options.Settings, Config: a.configNow(), Now: time.Now(), Started: a.started, State: a.state(),
-		Pools: []pool{}, Actors: []router.ActorSnapshot{}, Recent: []request{}}
-	r := a.router.Load()
-	if r == nil {
+		Pools: []Pool{}, Actors: []router.ActorSnapshot{}, Recent: []Request{}}
+	if a.router.Load() == nil {
 		return s, nil
 	}
-	seen := r.Snapshot()
-	s.Totals = seen.Totals
-	s.Lot = lot{Active: seen.Lot.Active, Rejected: seen.Lot.Rejected, Longest: seen.Lot.Longest}
-	if seen.Lot.Capacity >= 0 {
-		s.Lot.Capacity = &seen.Lot.Capacity
-	}
+	seen := a.look(0)
+	s.Totals, s.Lot = seen.Totals, lotOf(seen)
 	for _, p := range seen.Plane.Pools {
 		s.Pools = append(s.Pools, poolOf(p))
 	}
@@ -155,17 +154,25 @@ func (s *status) page(actors []router.ActorSnapshot, after string, limit int) {
 	}
 }
 
-func poolOf(p router.PoolSnapshot) pool {
-	out := pool{Name: p.Name, Workers: p.Workers, Used: p.Used, Waiting: p.Waiting, Line: []waiter{}}
+func lotOf(seen router.Snapshot) Lot {
+	l := Lot{Active: seen.Lot.Active, Rejected: seen.Lot.Rejected, Longest: seen.Lot.Longest}
+	if seen.Lot.Capacity >= 0 {
+		l.Capacity = &seen.Lot.Capacity
+	}
+	return l
+}
+
+func poolOf(p router.PoolSnapshot) Pool {
+	out := Pool{Name: p.Name, Workers: p.Workers, Used: p.Used, Waiting: p.Waiting, Line: []Waiter{}}
 	for _, w := range p.Line {
-		out.Line = append(out.Line, waiter{Actor: w.Actor, Band: w.Claim.Priority, Since: w.Claim.Since, InLine: w.Age, Remaining: w.Remaining, Ends: w.Ends})
+		out.Line = append(out.Line, Waiter{Actor: w.Actor, Band: w.Claim.Priority, Since: w.Claim.Since, InLine: w.Age, Remaining: w.Remaining, Ends: w.Ends})
 	}
 	return out
 }
 
-func requestOf(rec router.Record) request {
-	out := request{ID: rec.ID, At: rec.At, Method: rec.Method, Route: rec.Route, Actor: rec.Actor, Instead: rec.Instead, Band: rec.Band, Wake: rec.Wake,
-		Parked: rec.Parked, Waited: rec.ParkedFor, Reason: rec.Reason, Status: rec.Status, Took: rec.Took, Detail: strings.TrimPrefix(rec.Detail, "router: "), Ledger: []phase{}}
+func requestOf(rec router.Record) Request {
+	out := Request{ID: rec.ID, At: rec.At, Method: rec.Method, Route: rec.Route, Actor: rec.Actor, Instead: rec.Instead, Band: rec.Band, Wake: rec.Wake,
+		Parked: rec.Parked, Waited: rec.ParkedFor, Reason: rec.Reason, Status: rec.Status, Took: rec.Took, Detail: strings.TrimPrefix(rec.Detail, "router: "), Ledger: []Phase{}}
 	ledger := rec.Budget.Ledger()
 	offset := time.Duration(0)
 	if !ledger.Start.IsZero() {
@@ -173,7 +180,7 @@ func requestOf(rec router.Record) request {
 	}
 	for _, e := range ledger.Phases {
 		if e.Depth == 0 {
-			out.Ledger = append(out.Ledger, phase{Name: e.Name, First: offset + e.First, Last: offset + e.Last, Elapsed: e.Elapsed})
+			out.Ledger = append(out.Ledger, Phase{Name: e.Name, First: offset + e.First, Last: offset + e.Last, Elapsed: e.Elapsed})
 		}
 	}
 	return out

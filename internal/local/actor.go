@@ -49,6 +49,8 @@ type actor struct {
 	retryAt   time.Time // no start before; zero: none failed
 	lastError string
 	lastWords []string  // what its last life printed in the end
+	printed   uint64    // how many lines that were in all
+	spoke     uint64    // the number of that life
 	shownTo   time.Time // it is not forgotten before: it crashed, and who runs the router should see it
 
 	alarm   *time.Timer
@@ -365,7 +367,7 @@ func (p *Plane) overdue(l *life) {
 func (p *Plane) end(a *actor, l *life) {
 	p.mu.Lock()
 	if l.program != nil {
-		a.lastWords = l.program.output(shownLines)
+		a.noteOutputLocked(l)
 	}
 	a.life = nil
 	a.enterLocked(router.Asleep)
@@ -378,12 +380,13 @@ func (p *Plane) end(a *actor, l *life) {
 	p.returnLocked(l.pool, l.pass)
 	close(l.gone)
 	p.forgetLocked(a)
+	words := a.lastWords
 	p.mu.Unlock()
 	if l.why == errCrashed {
-		p.log.Warn("actor exited by itself", "actor", a.name, "wake", l.number, "how", l.program.how(), "output", l.program.output(shownLines))
+		p.log.Warn("actor exited by itself", "actor", a.name, "wake", l.number, "how", l.program.how(), "output", words)
 	}
 	if errors.Is(l.why, errRefuses) {
-		p.log.Warn("actor took no connections", "actor", a.name, "wake", l.number, "output", l.program.output(shownLines))
+		p.log.Warn("actor took no connections", "actor", a.name, "wake", l.number, "output", words)
 	}
 	p.log.Info("actor asleep", "actor", a.name, "wake", l.number, "why", l.why)
 }

@@ -138,6 +138,9 @@ func (pr *fakeProgram) how() string             { return "exit status 7" }
 func (pr *fakeProgram) addr() string            { return fmt.Sprint("fake:", pr.n) }
 func (pr *fakeProgram) pid() int                { return pr.n }
 func (pr *fakeProgram) output(int) []string     { return []string{"words of " + pr.job.Name} }
+func (pr *fakeProgram) since(line uint64) ([]string, uint64) {
+	return pr.output(1)[min(line, 1):], 1
+}
 
 // stage is a plane over a fake host, with a router in front.
 type stage struct {

@@ -39,6 +39,9 @@ type program interface {
 	addr() string          // host:port
 	pid() int              // of the main process
 	output(n int) []string // the last n lines
+	// since returns the lines that are kept and have an end, from the given one on
+	// (0: the first), and how many there were in all.
+	since(line uint64) (lines []string, ended uint64)
 }
 
 // errExited is part of ready's error when the program exited.

@@ -177,8 +177,7 @@ func (p *Plane) applyPoolsLocked(configured []Pool) (changes []string) {
 			changes = append(changes, fmt.Sprintf("pool %q added with %d workers", c.Name, c.Workers))
 		case pl.Workers != c.Workers:
 			changes = append(changes, fmt.Sprintf("pool %q has %d workers, before %d", c.Name, c.Workers, pl.Workers))
-			pl.removed, pl.Workers = false, c.Workers
-			pl.gate.Resize(c.Workers)
+			p.resizeLocked(pl, c.Workers)
 		}
 	}
 	slices.Sort(changes)
@@ -274,12 +273,18 @@ func (a *actor) leaveLineLocked() {
 
 // Sleep puts an actor to sleep as soon as the requests that are with it are
 // done; if it is waking, at once. It returns when its worker is free, also if
-// it was asleep already, or with ctx's cause.
+// it was asleep already, or with ctx's cause. One that is kept awake is started
+// again then. The error is an *router.Error of reason UnknownActor if no
+// definition has the name.
 func (p *Plane) Sleep(ctx context.Context, name string) error {
 	p.mu.Lock()
 	a := p.actors[name]
 	if a == nil || a.life == nil {
+		_, known := p.defs.of(name)
 		p.mu.Unlock()
+		if a == nil && !known {
+			return router.Fail(router.UnknownActor, "there is no actor of this name", nil)
+		}
 		return nil
 	}
 	gone := a.life.gone

@@ -188,6 +188,7 @@ func (pr *process) drain() {
 	defer close(pr.read)
 	defer pr.pipe.Close()
 	io.Copy(&pr.out, pr.pipe) // the end, or outputGrace
+	pr.out.finish()
 }
 
 // finishOutput waits until all output is kept, once nothing of the program is
@@ -236,10 +237,11 @@ func (pr *process) withPort(texts []string) []string {
 func (pr *process) addr() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(pr.port))
 }
-func (pr *process) pid() int                { return pr.cmd.Process.Pid }
-func (pr *process) exited() <-chan struct{} { return pr.done }
-func (pr *process) how() string             { <-pr.done; return pr.exit }
-func (pr *process) output(n int) []string   { return pr.out.tail(n) }
+func (pr *process) pid() int                             { return pr.cmd.Process.Pid }
+func (pr *process) exited() <-chan struct{}              { return pr.done }
+func (pr *process) how() string                          { <-pr.done; return pr.exit }
+func (pr *process) output(n int) []string                { return pr.out.tail(n) }
+func (pr *process) since(line uint64) ([]string, uint64) { return pr.out.since(line) }
 
 // stop implements program. On Linux the main process is not waited for before
 // nothing is left of it, so until then its number is its group's, and signals

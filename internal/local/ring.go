@@ -20,6 +20,7 @@ type ring struct {
 	mu    sync.Mutex
 	lines []string // oldest first; at most keptLines and keptBytes
 	bytes int
+	ended uint64 // how many lines had an end, dropped ones too
 	part  []byte // the line that has no end yet
 	cut   bool   // part is full: the rest of its line is dropped
 }
@@ -50,6 +51,7 @@ func (r *ring) endLineLocked() {
 	}
 	r.part, r.cut = r.part[:0], false
 	r.lines = append(r.lines, line)
+	r.ended++
 	r.bytes += len(line)
 	drop := 0
 	for len(r.lines)-drop > keptLines || r.bytes > keptBytes {
@@ -70,4 +72,22 @@ func (r *ring) tail(n int) []string {
 		lines = append(slices.Clone(lines), string(r.part))
 	}
 	return slices.Clone(lines[max(0, len(lines)-n):])
+}
+
+// since returns the lines from the given one on that are kept and have an end,
+// and how many had one.
+func (r *ring) since(line uint64) (lines []string, ended uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	unread := int(min(r.ended-min(line, r.ended), uint64(len(r.lines))))
+	return slices.Clone(r.lines[len(r.lines)-unread:]), r.ended
+}
+
+// finish ends a last line that has no end.
+func (r *ring) finish() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.part) > 0 {
+		r.endLineLocked()
+	}
 }

@@ -147,3 +147,10 @@ func Line(t *turnstile.Turnstile) []Waiter {
 	}
 	return out
 }
+
+// Position is a place in what an actor's programs printed, for a plane that can
+// tell. The zero value is its begin.
+type Position struct {
+	Wake uint64 `json:"wake"` // number of the wake-up
+	Line uint64 `json:"line"` // lines printed in it before
+}

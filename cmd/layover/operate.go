@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"layover/internal/admin"
+)
+
+// What a router that runs leaves in its state folder for those who operate it.
+const (
+	tokenFile = "admin-token"
+	whereFile = "admin.json"
+)
+
+// where says how the admin address of a router that runs is reached.
+type where struct {
+	URL string `json:"url"`
+	PID int    `json:"pid"`
+}
+
+// openAdmin lets who knows the token operate the router. Without a token_file
+// the token is a new one in the state folder, which is this process's by now.
+func (s *server) openAdmin() error {
+	s.admin.SetRouter(s.router)
+	s.showConfig(s.config)
+	if s.adminAddr == nil || s.config.State == "" {
+		return nil
+	}
+	state, err := os.OpenRoot(s.config.State)
+	if err != nil {
+		return err
+	}
+	defer state.Close()
+	token := rand.Text()
+	if file := s.config.TokenFile; file != "" {
+		token, err = readToken(file)
+	} else {
+		err = replace(state, tokenFile, []byte(token+"\n"))
+	}
+	if err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	text, err := json.Marshal(where{URL: "http://" + reachable(s.adminAddr), PID: os.Getpid()})
+	if err != nil {
+		return err
+	}
+	if err := replace(state, whereFile, text); err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	s.admin.SetControl(s.plane, token)
+	return nil
+}
+
+// replace writes a file that only this user can read, whatever was there.
+func replace(folder *os.Root, name string, text []byte) error {
+	if err := folder.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+// shortestToken is what a token must have for nobody to guess it.
+const shortestToken = 16
+
+// readToken reads a token from a file that others cannot read.
+func readToken(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("%s can be read by others (mode %#o): run chmod 600 %[1]s", file, info.Mode().Perm())
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 4<<10))
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < shortestToken || strings.ContainsAny(token, " \t\r\n") {
+		return "", fmt.Errorf("%s must have a token of at least %d characters without spaces, and nothing else", file, shortestToken)
+	}
+	return token, nil
+}
+
+// reachable is where a listener's address is reached from this machine.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort("localhost", fmt.Sprint(tcp.Port))
+}
+
+// showConfig has the admin address tell of c.
+func (s *server) showConfig(c *config) {
+	shown := admin.Configuration{File: c.file, Text: masked(c.text), Plan: plan(c), Restart: c.restart}
+	s.admin.SetConfig(func() admin.Configuration { return shown })
+}
+
+// mask stands for what may be a secret.
+const mask = "(hidden)"
+
+// secret is how arguments and settings begin that may have one.
+var secret = regexp.MustCompile(`(?i)(passw|token|secret|key|credential|auth)`)
+
+// userinfo is the part of a URL that can have a password.
+var userinfo = regexp.MustCompile(`://[^/@\s]+@`)
+
+// masked returns a file's text without what may be secret in it: the values of
+// env, and of arguments that are called like a secret. Comments are left out:
+// they may have an older one. A text that cannot be read is not shown.
+func masked(text []byte) string {
+	var root yaml.Node
+	if yaml.Unmarshal(text, &root) != nil {
+		return ""
+	}
+	hide(&root)
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if encoder.Encode(&root) != nil || encoder.Close() != nil {
+		return ""
+	}
+	return b.String()
+}
+
+func hide(n *yaml.Node) {
+	n.HeadComment, n.LineComment, n.FootComment = "", "", ""
+	for i, child := range n.Content {
+		hide(child)
+		if n.Kind != yaml.MappingNode || i%2 == 0 {
+			continue
+		}
+		switch name := n.Content[i-1].Value; {
+		case name == "env":
+			hideValues(child)
+		case name == "command":
+			hideArguments(child)
+		}
+	}
+}
+
+func hideValues(n *yaml.Node) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	for i := 1; i < len(n.Content); i += 2 {
+		n.Content[i] = &yaml.Node{Kind: yaml.ScalarNode, Value: mask}
+	}
+}
+
+func hideArguments(n *yaml.Node) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	for i, argument := range n.Content {
+		argument.Value = userinfo.ReplaceAllString(argument.Value, "://"+mask+"@")
+		name, _, joined := strings.Cut(argument.Value, "=")
+		switch {
+		case !secret.MatchString(name):
+		case joined:
+			argument.Value = name + "=" + mask
+		case strings.HasPrefix(name, "-") && i+1 < len(n.Content):
+			n.Content[i+1].Value = mask
+		}
+	}
+}

@@ -1,0 +1,413 @@
+package admin
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"layover/internal/router"
+)
+
+// How many rows one answer has, at most and without a wish.
+const (
+	maxRows     = 500
+	defaultRows = 100
+)
+
+// Status is the answer of GET /api/v1/status.
+type Status struct {
+	Name     string               `json:"name"`
+	Version  string               `json:"version"`
+	State    string               `json:"state"`
+	Now      time.Time            `json:"now"`
+	Started  time.Time            `json:"started"`
+	Settings []Setting            `json:"settings"`
+	Lot      Lot                  `json:"lot"`
+	Totals   router.Totals        `json:"totals"`
+	Actors   map[router.State]int `json:"actors"` // by state
+	Pools    int                  `json:"pools"`
+}
+
+// Actor is one actor.
+type Actor struct {
+	router.ActorSnapshot
+	WakeP50   time.Duration `json:"wake_p50_ns,omitempty"` // of its last wake-ups
+	WakeP99   time.Duration `json:"wake_p99_ns,omitempty"`
+	WakesSeen int           `json:"wakes_seen,omitempty"` // how many those are, at most 16
+}
+
+// Actors is a page of them, by name.
+type Actors struct {
+	Total int     `json:"total"` // that match
+	Next  string  `json:"next,omitempty"`
+	Rows  []Actor `json:"rows"`
+}
+
+// Pools is a page of them, by name.
+type Pools struct {
+	Total int    `json:"total"`
+	Next  string `json:"next,omitempty"`
+	Rows  []Pool `json:"rows"`
+}
+
+// Parked is a page of the requests that wait now, in order of band and age.
+type Parked struct {
+	Lot
+	Total int             `json:"total"`
+	Next  string          `json:"next,omitempty"`
+	Rows  []ParkedRequest `json:"rows"`
+}
+
+// ParkedRequest is one of them.
+type ParkedRequest struct {
+	Actor     string        `json:"actor"`
+	Band      int           `json:"band"`
+	Since     time.Time     `json:"since"` // when it, or the job that it is a part of, began
+	Remaining time.Duration `json:"remaining_ns,omitempty"`
+	Ends      bool          `json:"ends"`
+}
+
+// Requests is a page of the last requests that have their answer, newest first.
+type Requests struct {
+	Total int       `json:"total"`
+	Next  string    `json:"next,omitempty"`
+	Rows  []Request `json:"rows"`
+}
+
+// Configuration is the answer of GET /api/v1/config.
+type Configuration struct {
+	File    string   `json:"file"`
+	Text    string   `json:"text"`              // of the file in force, without its secrets
+	Plan    string   `json:"plan"`              // the times that follow from it
+	Restart []string `json:"restart,omitempty"` // settings that the text has and that need a restart
+}
+
+// Output is the answer of GET /api/v1/actors/{actor}/logs.
+type Output struct {
+	Lines []string        `json:"lines"`
+	Next  router.Position `json:"next"`
+}
+
+// routes are the paths of the API, as docs/openapi.yaml has them.
+func (a *Admin) routes() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"GET /api/v1/status":                rows(a.statusNow),
+		"GET /api/v1/actors":                rows(a.actors),
+		"GET /api/v1/actors/{actor}":        a.actor,
+		"GET /api/v1/actors/{actor}/logs":   a.logs,
+		"POST /api/v1/actors/{actor}/wake":  a.change("wake", "actor", a.wake),
+		"POST /api/v1/actors/{actor}/sleep": a.change("sleep", "actor", a.sleep),
+		"GET /api/v1/pools":                 rows(a.pools),
+		"POST /api/v1/pools/{pool}/resize":  a.change("resize", "pool", a.resize),
+		"GET /api/v1/lot":                   rows(a.parked),
+		"GET /api/v1/requests":              rows(a.requests),
+		"GET /api/v1/requests/{id}":         a.request,
+		"GET /api/v1/config":                rows(a.configInForce),
+	}
+}
+
+// shownFor is how old a look at the router may be: many pages share one.
+const shownFor = 500 * time.Millisecond
+
+// look returns the router at a moment that is at most so long ago. It is shared:
+// nothing in it may be changed.
+func (a *Admin) look(old time.Duration) router.Snapshot {
+	a.seenMu.Lock()
+	defer a.seenMu.Unlock()
+	r := a.router.Load()
+	if r == nil {
+		return router.Snapshot{}
+	}
+	if old == 0 || time.Since(a.seenAt) > old {
+		a.seen, a.seenAt = r.Snapshot(), time.Now()
+	}
+	return a.seen
+}
+
+// query is what part of a list is wanted.
+type query struct {
+	url.Values
+	limit int
+	words []string // of search, in lower case
+}
+
+func queryOf(values url.Values, fallback, most int) (q query, err error) {
+	q = query{Values: values, limit: fallback, words: strings.Fields(strings.ToLower(values.Get("search")))}
+	if text := values.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return q, problem(http.StatusBadRequest, "limit must be a number from 1 to %d", most)
+		}
+		q.limit = n
+	}
+	if len(values.Get("search")) > 200 {
+		return q, problem(http.StatusBadRequest, "search may have 200 bytes")
+	}
+	return q, nil
+}
+
+// matches reports whether each word of the search is in one of the texts.
+func (q query) matches(texts ...string) bool {
+	for _, word := range q.words {
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), word) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// is reports whether the parameter is absent or is value.
+func (q query) is(name, value string) bool {
+	want := q.Get(name)
+	return want == "" || want == value
+}
+
+// named returns the part of rows, which are sorted by name, that comes after the
+// wanted one.
+func named[T any](all []T, q query, name func(T) string) (rows []T, next string) {
+	after := q.Get("after")
+	for _, row := range all {
+		if name(row) <= after {
+			continue
+		}
+		if len(rows) == q.limit {
+			return rows, name(rows[q.limit-1])
+		}
+		rows = append(rows, row)
+	}
+	return rows, ""
+}
+
+// numbered returns the part of rows that begins with the wanted number.
+func numbered[T any](all []T, q query) (rows []T, next string, err error) {
+	from := 0
+	if text := q.Get("after"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return nil, "", problem(http.StatusBadRequest, "after must be the next of the page before")
+		}
+		from = n
+	}
+	rows = all[min(from, len(all)):]
+	if len(rows) > q.limit {
+		return rows[:q.limit], strconv.Itoa(from + q.limit), nil
+	}
+	return rows, "", nil
+}
+
+// rows answers with what list returns for the request's query.
+func rows[T any](list func(query) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		q, err := queryOf(req.URL.Query(), defaultRows, maxRows)
+		if err != nil {
+			refuse(w, problemOf(err))
+			return
+		}
+		shown, err := list(q)
+		if err != nil {
+			refuse(w, problemOf(err))
+			return
+		}
+		answer(w, shown)
+	}
+}
+
+func answer(w http.ResponseWriter, shown any) {
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	encoder.Encode(shown) // fails only if the client has left
+}
+
+func (a *Admin) statusNow(query) (Status, error) {
+	seen := a.look(shownFor)
+	s := Status{Name: a.options.Name, Version: a.options.Version, State: a.state(), Now: time.Now(), Started: a.started,
+		Settings: append([]Setting{}, a.options.Settings...), Lot: lotOf(seen), Totals: seen.Totals,
+		Actors: make(map[router.State]int), Pools: len(seen.Plane.Pools)}
+	for _, actor := range seen.Plane.Actors {
+		s.Actors[actor.State]++
+	}
+	return s, nil
+}
+
+func (a *Admin) actors(q query) (Actors, error) {
+	var found []router.ActorSnapshot
+	for _, actor := range a.look(shownFor).Plane.Actors {
+		if q.is("pool", actor.Pool) && q.is("state", string(actor.State)) && q.matches(actor.Name, actor.Pool, string(actor.State), actor.LastError) {
+			found = append(found, actor)
+		}
+	}
+	page, next := named(found, q, func(s router.ActorSnapshot) string { return s.Name })
+	out := Actors{Total: len(found), Next: next, Rows: []Actor{}}
+	for _, actor := range page {
+		out.Rows = append(out.Rows, a.actorOf(actor))
+	}
+	return out, nil
+}
+
+// actorOf adds to an actor what the router knows of its wake-ups.
+func (a *Admin) actorOf(s router.ActorSnapshot) Actor {
+	row := Actor{ActorSnapshot: s}
+	row.WakeP50, row.WakeP99, row.WakesSeen = a.router.Load().WakeTimes(s.Name)
+	return row
+}
+
+func (a *Admin) actor(w http.ResponseWriter, req *http.Request) {
+	shown, err := a.actorNow(req.PathValue("actor"))
+	if err != nil {
+		refuse(w, problemOf(err))
+		return
+	}
+	answer(w, shown)
+}
+
+func (a *Admin) actorNow(name string) (Actor, error) {
+	all := a.look(0).Plane.Actors
+	i, ok := slices.BinarySearchFunc(all, name, func(s router.ActorSnapshot, name string) int { return cmp.Compare(s.Name, name) })
+	if !ok {
+		return Actor{}, problem(http.StatusNotFound, "there is no actor of this name; one of a template exists while it is wanted or awake")
+	}
+	return a.actorOf(all[i]), nil
+}
+
+func (a *Admin) pools(q query) (Pools, error) {
+	var found []Pool
+	for _, p := range a.look(shownFor).Plane.Pools {
+		if q.matches(p.Name) {
+			found = append(found, poolOf(p))
+		}
+	}
+	page, next := named(found, q, func(p Pool) string { return p.Name })
+	return Pools{Total: len(found), Next: next, Rows: append([]Pool{}, page...)}, nil
+}
+
+func (a *Admin) parked(q query) (Parked, error) {
+	out := Parked{Lot: lotOf(a.look(shownFor)), Rows: []ParkedRequest{}}
+	r := a.router.Load()
+	if r == nil {
+		return out, nil
+	}
+	var found []router.Waiting
+	for _, w := range r.Waiting() {
+		if q.is("actor", w.Actor) && q.matches(w.Actor) {
+			found = append(found, w)
+		}
+	}
+	page, next, err := numbered(found, q)
+	out.Total, out.Next = len(found), next
+	now := time.Now()
+	for _, w := range page {
+		row := ParkedRequest{Actor: w.Actor, Band: w.Claim.Priority, Since: w.Claim.Since, Ends: !w.End.IsZero()}
+		if row.Ends {
+			row.Remaining = max(0, w.End.Sub(now))
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out, err
+}
+
+func (a *Admin) requests(q query) (Requests, error) {
+	var found []router.Record
+	for _, rec := range a.look(shownFor).Recent {
+		if q.is("actor", rec.Actor) && q.is("route", rec.Route) && q.is("reason", string(rec.Reason)) &&
+			q.matches(rec.ID, rec.Method, rec.Route, rec.Actor, rec.Instead, string(rec.Reason), strconv.Itoa(rec.Status)) {
+			found = append(found, rec)
+		}
+	}
+	page, next, err := numbered(found, q)
+	out := Requests{Total: len(found), Next: next, Rows: []Request{}}
+	for _, rec := range page {
+		out.Rows = append(out.Rows, requestOf(rec))
+	}
+	return out, err
+}
+
+func (a *Admin) request(w http.ResponseWriter, req *http.Request) {
+	recent := a.look(0).Recent
+	for _, rec := range recent {
+		if rec.ID == req.PathValue("id") {
+			answer(w, requestOf(rec))
+			return
+		}
+	}
+	refuse(w, problem(http.StatusNotFound, "no request of this id is among the last %d that have their answer; the log has all of them at level debug", len(recent)))
+}
+
+func (a *Admin) configInForce(query) (Configuration, error) {
+	show := a.configuration.Load()
+	if show == nil {
+		return Configuration{}, problem(http.StatusNotFound, "this router shows no configuration")
+	}
+	return (*show)(), nil
+}
+
+// logLook is how often what an actor prints is looked at for those who follow.
+const logLook = 200 * time.Millisecond
+
+// logs answers with an actor's last lines. With follow it goes on with what the
+// actor prints, as plain text, until the client leaves.
+func (a *Admin) logs(w http.ResponseWriter, req *http.Request) {
+	c := a.control.Load()
+	if c == nil || c.Control == nil {
+		refuse(w, errCannot)
+		return
+	}
+	values := req.URL.Query()
+	q, err := queryOf(values, defaultRows, maxRows)
+	var from router.Position
+	if err == nil {
+		from, err = positionOf(values)
+	}
+	if err != nil {
+		refuse(w, problemOf(err))
+		return
+	}
+	name := req.PathValue("actor")
+	lines, next, err := c.Output(name, from)
+	if err != nil {
+		refuse(w, problemOf(err))
+		return
+	}
+	lines = lines[max(0, len(lines)-q.limit):]
+	if values.Get("follow") != "true" {
+		answer(w, Output{Lines: append([]string{}, lines...), Next: next})
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	controller := http.NewResponseController(w)
+	ticker := time.NewTicker(logLook)
+	defer ticker.Stop()
+	for {
+		for _, line := range lines {
+			fmt.Fprintln(w, line)
+		}
+		if controller.Flush() != nil {
+			return
+		}
+		select {
+		case <-req.Context().Done():
+			return
+		case <-ticker.C:
+		}
+		if lines, next, err = c.Output(name, next); err != nil {
+			return // it was removed
+		}
+	}
+}
+
+func positionOf(values url.Values) (from router.Position, err error) {
+	for name, to := range map[string]*uint64{"wake": &from.Wake, "line": &from.Line} {
+		if text := values.Get(name); text != "" {
+			if *to, err = strconv.ParseUint(text, 10, 64); err != nil {
+				return from, problem(http.StatusBadRequest, "%s must be what next of the answer before has", name)
+			}
+		}
+	}
+	return from, nil
+}
