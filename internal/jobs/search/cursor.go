@@ -150,7 +150,7 @@ type kept struct {
 	until time.Time
 }
 
-// NewMemory is a Memory of at most that many entries.
+// NewMemory is a Memory of at most that many entries, of up to some 700 kB each.
 func NewMemory(entries int) *Memory {
 	return &Memory{max: entries, byKey: make(map[string]*list.Element)}
 }

@@ -66,7 +66,7 @@ const (
 
 // Options are what an Engine can do without.
 type Options struct {
-	// Store keeps what cursors stand for. Default: a Memory of 1,000 entries.
+	// Store keeps what cursors stand for. Default: a Memory of 100 entries.
 	Store Store
 	// MaxPages is how many pages of one source one listing reads. Default 200.
 	MaxPages int
@@ -99,7 +99,7 @@ func New(boards []*board.Board, fetch func(*board.Board) board.Fetch, o Options)
 		seen[b.Name] = true
 	}
 	if o.Store == nil {
-		o.Store = NewMemory(1000)
+		o.Store = NewMemory(100)
 	}
 	if o.MaxPages <= 0 {
 		o.MaxPages = 200
