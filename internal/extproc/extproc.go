@@ -74,8 +74,8 @@ type Name struct {
 // nevertheless. It must not keep the Request.
 type Namer func(*Request) (Name, error)
 
-// ByRoutes returns a Namer that finds the actor by r's routes. What a CONNECT
-// names is the actor's host and port.
+// ByRoutes returns a Namer that finds the actor by r's routes. The port that a
+// CONNECT asks for does not count: it could be any program's.
 func ByRoutes(r *router.Router) Namer {
 	return func(req *Request) (Name, error) {
 		route, actor, ok := r.Names().Match(req.Host, req.Path, req.Header)

@@ -536,6 +536,29 @@ func TestR68_ARouteThatWakesNobodyIsAnsweredWithTheState(t *testing.T) {
 	})
 }
 
+func TestByRoutesFindsActorsAsTheRoutesSay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newRig(t, setup{})
+		names, err := router.NewNames([]router.Route{{Name: "one", Host: "a.example", Path: "/x", Header: "team", Value: "red",
+			Actor: actorA, Budget: time.Minute, MaxBudget: time.Minute}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.router.SetNames(names)
+		x.server = extproc.New(x.router, extproc.ByRoutes(x.router), extproc.Options{})
+		x.serve(t)
+		x.hold(t, headers{":method", "GET", ":authority", "A.Example:80", ":path", "/x?y", "team", "red"}).mustRoute(time.Second)
+		connect := x.hold(t, headers{":method", "CONNECT", ":authority", "a.example:22", ":path", "/x", "team", "red"}).mustRoute(0)
+		if connect.local != actorA {
+			t.Errorf("a CONNECT goes to %s, want %s", connect.local, actorA)
+		}
+		if got := x.last().Route; got != "one" {
+			t.Errorf("recorded under the route %q", got)
+		}
+		x.hold(t, headers{":method", "GET", ":authority", "a.example", ":path", "/x", "team", "blue"}).mustRefuse(0, router.NoRoute)
+	})
+}
+
 type traceKey struct{}
 
 func TestBeginSeesEachRequestAndItsRecord(t *testing.T) {

@@ -40,12 +40,8 @@ const (
 )
 
 // timeHeaders are those that budget reads, in the order in which they are
-// written.
+// written. The filter's mutation_rules must allow Envoy's own for that.
 var timeHeaders = []string{"operation-timeout", "operation-deadline", "grpc-timeout", envoyTimeoutHeader}
-
-// MutatedHeaders are the headers that answers change, besides
-// Options.ActorHeader: the filter's mutation_rules must allow them.
-var MutatedHeaders = append([]string{originalDstHeader}, timeHeaders...)
 
 // unchanged has the answers that leave a message as it is. They are shared:
 // sending does not change them.
