@@ -121,7 +121,7 @@ func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) 
 			s.close()
 		}
 	}()
-	if s.traces, err = newTraces(log); err != nil {
+	if s.traces, err = newTraces(context.Background(), log); err != nil {
 		return nil, err
 	}
 	if s.conn, err = substrate.Dial(c.ateapi, c.access, s.traces.dialOptions()...); err != nil {
@@ -139,7 +139,7 @@ func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) 
 	if s.admin, err = admin.New(admin.Options{Public: true, Version: version(), Name: "atenet-router", Settings: shown, ParkBudget: c.budget()}); err != nil {
 		return nil, err
 	}
-	s.router = router.New(plane, parking.NewLot(c.parkMax), router.Options{Observe: s.observe})
+	s.router = router.New(plane, parking.NewLot(c.parkMax), router.Options{Observe: s.observe, Identity: traceOf})
 	s.admin.SetRouter(s.router)
 	s.front = extproc.New(s.router, namer(c), extproc.Options{
 		ActorHeader: substrate.TargetHeader, ResponseLimit: c.routeTimeout, Begin: s.traces.begin, Log: log})

@@ -38,6 +38,10 @@ type Options struct {
 	// Linger is how long a flight that all its callers left keeps its place in
 	// line. Default: it does not.
 	Linger time.Duration
+	// Identity returns the context whose values a wake-up sees, given that of the
+	// request that began it: what names a trace, for instance, and nothing that
+	// belongs to one request, such as its time. Default: no values.
+	Identity func(context.Context) context.Context
 	// Observe is called with each Record, on the goroutine that hands it in.
 	// It must not block. Default: nobody observes.
 	Observe func(Record)
@@ -62,7 +66,7 @@ func New(plane Plane, lot *parking.Lot, o Options) *Router {
 	r := &Router{
 		plane:   plane,
 		lot:     lot,
-		flights: parking.NewFlights[string, landing](lot, parking.Options{Linger: o.Linger}),
+		flights: parking.NewFlights[string, landing](lot, parking.Options{Linger: o.Linger, Identity: o.Identity}),
 		observe: o.Observe,
 	}
 	r.wakes.linger = o.Linger

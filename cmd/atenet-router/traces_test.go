@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"layover/internal/extproc"
+	"layover/internal/router"
+	"layover/internal/substrate"
+	"layover/internal/substrate/ateapi"
+	"layover/parking"
+)
+
+// listening is a control plane that notes in whose trace it is asked.
+type listening struct {
+	ateapi.UnimplementedControlServer
+	heard chan string
+}
+
+func (l *listening) ResumeActor(ctx context.Context, _ *ateapi.ResumeActorRequest) (*ateapi.ResumeActorResponse, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	l.heard <- strings.Join(md.Get("traceparent"), ",")
+	return &ateapi.ResumeActorResponse{Resumed: true, Actor: &ateapi.Actor{Status: &ateapi.ActorStatus{
+		WorkerAssignment: &ateapi.WorkerAssignment{WorkerPodIp: "10.0.0.1"}}}}, nil
+}
+
+// serveGRPCFor serves what register registers until the test ends, and returns
+// a connection to it.
+func serveGRPCFor(t *testing.T, register func(*grpc.Server), options ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer(extproc.ServerOptions()...)
+	register(g)
+	go g.Serve(l)
+	conn, err := grpc.NewClient(l.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		g.Stop()
+	})
+	return conn
+}
+
+// route sends a request's headers through a front with those traces, and returns
+// what the control plane heard.
+func route(t *testing.T, traces *traces, traceparent string) string {
+	t.Helper()
+	plane := &listening{heard: make(chan string, 1)}
+	conn := serveGRPCFor(t, func(g *grpc.Server) { ateapi.RegisterControlServer(g, plane) }, traces.dialOptions()...)
+	p, err := substrate.New(ateapi.NewControlClient(conn), substrate.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := parse(t)
+	front := extproc.New(router.New(p, parking.NewLot(1), router.Options{Identity: traceOf}), namer(c),
+		extproc.Options{Begin: traces.begin, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	client := extprocv3.NewExternalProcessorClient(serveGRPCFor(t, func(g *grpc.Server) { front.Register(g) }))
+	stream, err := client.Process(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := func(key, value string) *corev3.HeaderValue {
+		return &corev3.HeaderValue{Key: key, RawValue: []byte(value)}
+	}
+	if err := stream.Send(&extprocv3.ProcessingRequest{Request: &extprocv3.ProcessingRequest_RequestHeaders{RequestHeaders: &extprocv3.HttpHeaders{
+		Headers: &corev3.HeaderMap{Headers: []*corev3.HeaderValue{header(":method", "GET"), header(":path", "/"), header(":authority", "x"),
+			header(substrate.TargetHeader, "demo/a"), header("traceparent", traceparent)}}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if reply, err := stream.Recv(); err != nil || reply.GetRequestHeaders() == nil {
+		t.Fatalf("the answer is %v, %v", reply, err)
+	}
+	return <-plane.heard
+}
+
+const (
+	traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
+	given   = "00-" + traceID + "-00f067aa0ba902b7-01"
+)
+
+func TestTheControlPlaneIsToldTheTraceOfTheRequest(t *testing.T) {
+	if got := route(t, &traces{}, given); got != given {
+		t.Errorf("without a collector it is told %q, want %q", got, given)
+	}
+}
+
+func TestARequestHasASpanInItsTraceWithItsPhases(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	traces := collect(sdk.WithSpanProcessor(spans))
+	defer traces.close()
+	heard := route(t, traces, given)
+	ended := make(map[string]sdk.ReadOnlySpan)
+	for _, s := range spans.Ended() {
+		ended[s.Name()] = s
+	}
+	span, wake := ended["route"], ended[router.PhaseWake]
+	if span == nil || wake == nil {
+		t.Fatalf("the spans are %v", ended)
+	}
+	if span.SpanContext().TraceID().String() != traceID || span.Parent().SpanID().String() != "00f067aa0ba902b7" || wake.Parent().SpanID() != span.SpanContext().SpanID() {
+		t.Errorf("the span is %v in %v, the wake's parent %v", span.SpanContext(), span.Parent(), wake.Parent())
+	}
+	if want := "00-" + traceID + "-" + span.SpanContext().SpanID().String() + "-01"; heard != want {
+		t.Errorf("the control plane is told %q, want %q", heard, want)
+	}
+	said := make(map[string]string)
+	for _, a := range span.Attributes() {
+		said[string(a.Key)] = a.Value.Emit()
+	}
+	if said["atenet.actor"] != "demo/a" || said["atenet.wake"] != "triggered" {
+		t.Errorf("its attributes are %v", said)
+	}
+}
