@@ -122,7 +122,7 @@ func TestARequestHasASpanInItsTraceWithItsPhases(t *testing.T) {
 	}
 	said := make(map[string]string)
 	for _, a := range span.Attributes() {
-		said[string(a.Key)] = a.Value.Emit()
+		said[string(a.Key)] = a.Value.String()
 	}
 	if said["atenet.actor"] != "demo/a" || said["atenet.wake"] != "triggered" {
 		t.Errorf("its attributes are %v", said)
