@@ -14,6 +14,8 @@ import (
 // with it is logged and shown by admin, and then the configuration in force
 // stays.
 func (s *server) reload() {
+	s.tell(stateReloading())
+	defer s.tell(stateReady)
 	data, err := readConfig(s.config.file)
 	s.tried = digest(data, err)
 	var next *config

@@ -40,14 +40,15 @@ type server struct {
 	listeners   []net.Listener
 	adminServer *http.Server // nil: none
 	adminAddr   net.Addr
-	failed      chan error // from the goroutines that serve, which end with proxy and adminServer
+	tell        func(state string) // tells the service manager; see notify.go
+	failed      chan error         // from the goroutines that serve, which end with proxy and adminServer
 }
 
 // start makes everything that c describes and begins to serve. observer is
 // called with each request that has its answer; it may be nil. After an error
 // nothing of it is left.
 func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(router.Record)) (_ *server, err error) {
-	s := &server{log: log, level: level, config: c, tried: c.sum, observer: observer, failed: make(chan error, len(c.Listen)+1)}
+	s := &server{log: log, level: level, config: c, tried: c.sum, observer: observer, tell: func(string) {}, failed: make(chan error, len(c.Listen)+1)}
 	defer func() {
 		if err != nil {
 			s.close()

@@ -82,6 +82,7 @@ func serveConfig(c *config, out io.Writer, log *slog.Logger, level *slog.LevelVa
 	for _, url := range s.urls() {
 		fmt.Fprintln(out, url)
 	}
+	defer s.notifying()()
 	var changed chan struct{}
 	if watched {
 		ctx, cancel := context.WithCancel(context.Background())

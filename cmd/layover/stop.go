@@ -21,6 +21,7 @@ var errCutOff = errors.New("a second signal: stopped at once, requests were cut 
 // stop ends the server: not ready; requests are answered or end by their
 // budget; then the actors are stopped. Something on again ends all waiting.
 func (s *server) stop(again <-chan os.Signal) error {
+	s.tell(stateStopping)
 	ctx, hurry := context.WithCancelCause(context.Background())
 	defer hurry(nil)
 	go func() { // ends with ctx
