@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"layover/budget"
 	"layover/internal/jobs/board"
 )
 
@@ -462,5 +465,27 @@ func TestACallTooManyIsRefusedAtOnce(t *testing.T) {
 			t.Errorf("with all calls answered the next is refused: %q", m.text())
 		}
 		c.close()
+	})
+}
+
+// A notification that is on its way when the call ends is waited for: else it
+// could follow the answer.
+func TestNoProgressIsUnderWayWhenTheAnswerIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := budget.For(t.Context(), time.Minute)
+		defer end()
+		h := &heart{changed: make(chan struct{}, 1), ended: make(chan struct{})}
+		ctx, h.end = context.WithCancel(ctx)
+		slow := 5 * time.Second // to write
+		go h.run(ctx, time.Second, func(*mcp.ProgressNotificationParams) error {
+			time.Sleep(slow)
+			return nil
+		})
+		time.Sleep(2 * time.Second)
+		begun := time.Now()
+		h.stop()
+		if took := time.Since(begun); took != slow-time.Second {
+			t.Errorf("stop returned after %v, want %v: the rest of the notification", took, slow-time.Second)
+		}
 	})
 }
