@@ -40,7 +40,8 @@ func execute(ctx context.Context, args []string) int {
 	root.SetVersionTemplate("{{.Version}}")
 	understood := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
-	root.AddCommand(serveCommand(), checkCommand(), demoCommand(), versionCommand())
+	root.AddCommand(serveCommand(), checkCommand(), demoCommand(), versionCommand(),
+		psCommand(), topCommand(), logsCommand(), whyCommand(), wakeCommand(), sleepCommand(), resizeCommand(), tokenCommand())
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {

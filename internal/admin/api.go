@@ -112,20 +112,19 @@ func (a *Admin) routes() map[string]http.HandlerFunc {
 	}
 }
 
-// shownFor is how old a look at the router may be: many pages share one.
-const shownFor = 500 * time.Millisecond
-
-// look returns the router at a moment that is at most so long ago. It is shared:
-// nothing in it may be changed.
+// look returns the router at a moment that is at most so long before the call.
+// Those who ask at the same time share one look: nothing in it may be changed.
 func (a *Admin) look(old time.Duration) router.Snapshot {
+	since := time.Now().Add(-old)
 	a.seenMu.Lock()
 	defer a.seenMu.Unlock()
 	r := a.router.Load()
 	if r == nil {
 		return router.Snapshot{}
 	}
-	if old == 0 || time.Since(a.seenAt) > old {
-		a.seen, a.seenAt = r.Snapshot(), time.Now()
+	if !a.seenAt.After(since) {
+		a.seenAt = time.Now()
+		a.seen = r.Snapshot()
 	}
 	return a.seen
 }
@@ -226,7 +225,7 @@ func answer(w http.ResponseWriter, shown any) {
 }
 
 func (a *Admin) statusNow(query) (Status, error) {
-	seen := a.look(shownFor)
+	seen := a.look(0)
 	s := Status{Name: a.options.Name, Version: a.options.Version, State: a.state(), Now: time.Now(), Started: a.started,
 		Settings: append([]Setting{}, a.options.Settings...), Lot: lotOf(seen), Totals: seen.Totals,
 		Actors: make(map[router.State]int), Pools: len(seen.Plane.Pools)}
@@ -238,7 +237,7 @@ func (a *Admin) statusNow(query) (Status, error) {
 
 func (a *Admin) actors(q query) (Actors, error) {
 	var found []router.ActorSnapshot
-	for _, actor := range a.look(shownFor).Plane.Actors {
+	for _, actor := range a.look(0).Plane.Actors {
 		if q.is("pool", actor.Pool) && q.is("state", string(actor.State)) && q.matches(actor.Name, actor.Pool, string(actor.State), actor.LastError) {
 			found = append(found, actor)
 		}
@@ -278,7 +277,7 @@ func (a *Admin) actorNow(name string) (Actor, error) {
 
 func (a *Admin) pools(q query) (Pools, error) {
 	var found []Pool
-	for _, p := range a.look(shownFor).Plane.Pools {
+	for _, p := range a.look(0).Plane.Pools {
 		if q.matches(p.Name) {
 			found = append(found, poolOf(p))
 		}
@@ -288,7 +287,7 @@ func (a *Admin) pools(q query) (Pools, error) {
 }
 
 func (a *Admin) parked(q query) (Parked, error) {
-	out := Parked{Lot: lotOf(a.look(shownFor)), Rows: []ParkedRequest{}}
+	out := Parked{Lot: lotOf(a.look(0)), Rows: []ParkedRequest{}}
 	r := a.router.Load()
 	if r == nil {
 		return out, nil
@@ -314,7 +313,7 @@ func (a *Admin) parked(q query) (Parked, error) {
 
 func (a *Admin) requests(q query) (Requests, error) {
 	var found []router.Record
-	for _, rec := range a.look(shownFor).Recent {
+	for _, rec := range a.look(0).Recent {
 		if q.is("actor", rec.Actor) && q.is("route", rec.Route) && q.is("reason", string(rec.Reason)) &&
 			q.matches(rec.ID, rec.Method, rec.Route, rec.Actor, rec.Instead, string(rec.Reason), strconv.Itoa(rec.Status)) {
 			found = append(found, rec)

@@ -133,8 +133,11 @@ func (a *Admin) change(what, name string, act func(*control, *http.Request) (any
 			return
 		}
 		shown, err := act(c, req)
-		a.options.Log.Info("operator", "change", what, "of", req.PathValue(name), "from", req.RemoteAddr, "err", err)
-		if err != nil {
+		log := a.options.Log.With("change", what, "of", req.PathValue(name), "from", req.RemoteAddr)
+		if err == nil {
+			log.Info("operator")
+		} else {
+			log.Warn("operator", "err", problemOf(err))
 			refuse(w, problemOf(err))
 			return
 		}

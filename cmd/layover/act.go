@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"layover/internal/admin"
+)
+
+func wakeCommand() *cobra.Command {
+	return changeCommand("wake", "Wake actors, and wait until they are awake",
+		`Wake wakes each actor as a request of band 0 would: it stands in its pool's line if there is no free worker,
+and needs a spot in the lot while it waits. A wake-up that began goes on when --wait is over.`)
+}
+
+func sleepCommand() *cobra.Command {
+	return changeCommand("sleep", "Put actors to sleep, and wait until they are",
+		`Sleep puts each actor to sleep after the requests that are with it, or after its max_drain. The next request
+wakes it again; one that is kept awake is started again at once, so for it this is a restart.`)
+}
+
+func changeCommand(what, short, long string) *cobra.Command {
+	var r reach
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:               what + " actor...",
+		Short:             short,
+		Long:              long + "\n\nIt needs the router's token: run it as the router's user, or name a file that has it.",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: r.completeActors,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			return c.changeAll(cmd.Context(), cmd.OutOrStdout(), what, args, wait)
+		},
+	}
+	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "the most to wait for each, at most 5m")
+	return r.flags(cmd)
+}
+
+// changeAll changes the actors one after another, those behind one that failed,
+// too.
+func (c *client) changeAll(ctx context.Context, out io.Writer, what string, names []string, wait time.Duration) error {
+	var errs []error
+	changed := []admin.Actor{}
+	for _, name := range names {
+		began := time.Now()
+		a, err := post[admin.Actor](ctx, c, "/api/v1/actors/"+url.PathEscape(name)+"/"+what+"?wait="+wait.String(), nil)
+		if _, ok := errors.AsType[*admin.Problem](err); !ok && err != nil {
+			return err // it would be the same for the next one
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		changed = append(changed, a)
+		if !c.json {
+			fmt.Fprintf(out, "%s: %s after %v\n", clean(name), a.State, time.Since(began).Round(time.Millisecond))
+		}
+	}
+	if c.json {
+		errs = append(errs, printJSON(out, changed))
+	}
+	return errors.Join(errs...)
+}
+
+func resizeCommand() *cobra.Command {
+	var r reach
+	cmd := &cobra.Command{
+		Use:   "resize pool workers",
+		Short: "Give a pool another number of workers",
+		Long: `Resize gives a pool so many workers. More go to those in line at once; of fewer, idle actors go to sleep now, and
+busy ones when they are done. It lasts until the configuration is read again, or the router starts again.
+
+It needs the router's token: run it as the router's user, or name a file that has it.`,
+		Example:           "  layover resize default 5",
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: r.completePools,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			workers, err := strconv.Atoi(args[1])
+			if err != nil {
+				return fmt.Errorf("%q is not a number of workers", args[1])
+			}
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			pool, err := post[admin.Pool](cmd.Context(), c, "/api/v1/pools/"+url.PathEscape(args[0])+"/resize", map[string]int{"workers": workers})
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return printJSON(cmd.OutOrStdout(), pool)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %d used, %d in line\n", clean(pool.Name), count(pool.Workers, "worker"), pool.Used, pool.Waiting)
+			return err
+		},
+	}
+	return r.flags(cmd)
+}
+
+func tokenCommand() *cobra.Command {
+	var r reach
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Print the token that changes need, for the status page and other programs",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			token, err := c.readToken()
+			if err != nil {
+				return err
+			}
+			if r.json {
+				return printJSON(cmd.OutOrStdout(), map[string]string{"token": token})
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), token)
+			return err
+		},
+	}
+	return r.flags(cmd)
+}
+
+// post decodes the answer to a change.
+func post[T any](ctx context.Context, c *client, path string, body any) (out T, err error) {
+	resp, err := c.send(ctx, http.MethodPost, path, body)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	return out, json.NewDecoder(resp.Body).Decode(&out)
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"layover/internal/admin"
+)
+
+// says runs a command about the router p, which must exit with code.
+func (p *program) says(code int, args ...string) (stdout, stderr string) {
+	p.t.Helper()
+	if args[0] != "__complete" {
+		args = append(args, "--config", filepath.Join(p.folder, "f.yaml"))
+	}
+	stdout, stderr, got := run(p.t, args...)
+	if got != code {
+		p.t.Errorf("layover %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, stdout, stderr)
+	}
+	return stdout, stderr
+}
+
+func TestARunningRouterIsLookedAtAndChanged(t *testing.T) {
+	p := serving(t, t.TempDir(), "pools: {small: {workers: 1}}\n"+byName+"actors:\n"+testActor("a", 0, "")+testActor("b", 0, ""))
+	has := func(out string, texts ...string) {
+		t.Helper()
+		for _, text := range texts {
+			if !strings.Contains(out, text) {
+				t.Errorf("no %q in\n%s", text, out)
+			}
+		}
+	}
+	out, _ := p.says(0, "ps")
+	has(out, "ACTOR", "a ", "b ", "small", "asleep")
+	out, _ = p.says(0, "wake", "a")
+	has(out, "a: awake after ")
+	out, _ = p.says(0, "ps", "awake")
+	if has(out, "a "); strings.Contains(out, "\nb ") {
+		t.Errorf("b is not awake:\n%s", out)
+	}
+	out, _ = p.says(0, "resize", "small", "2", "--json")
+	var pool admin.Pool
+	if err := json.Unmarshal([]byte(out), &pool); err != nil || pool.Workers != 2 {
+		t.Errorf("%v in %s", err, out)
+	}
+	p.served("b.test")
+	out, _ = p.says(0, "ps", "--state", "awake", "--json")
+	var actors []admin.Actor
+	if err := json.Unmarshal([]byte(out), &actors); err != nil || len(actors) != 2 || actors[1].WakesSeen != 1 {
+		t.Errorf("%v in %s", err, out)
+	}
+	out, _ = p.says(0, "top", "-n", "1", "--json")
+	var v view
+	if err := json.Unmarshal([]byte(out), &v); err != nil || len(v.Actors) != 2 || len(v.Requests) != 1 || v.Pools[0].Used != 2 {
+		t.Fatalf("%v in %s", err, out)
+	}
+	out, _ = p.says(0, "top", "-n", "1")
+	has(out, "layover ready for", "2 awake", "pool small: 2 of 2 workers used", v.Requests[0].ID)
+	out, _ = p.says(0, "why", v.Requests[0].ID)
+	has(out, "route by-name, actor b, band 0\n", "200 after", "it began a wake-up", "wake ", "attempt ", "█")
+	out, _ = p.says(0, "sleep", "a", "b")
+	has(out, "a: asleep after", "b: asleep after")
+	out, _ = p.says(0, "__complete", "wake", "--config", filepath.Join(p.folder, "f.yaml"), "")
+	has(out, "a\n", "b\n")
+	out, _ = p.says(0, "__complete", "resize", "--config", filepath.Join(p.folder, "f.yaml"), "s")
+	has(out, "small\n")
+	for want, args := range map[string][]string{
+		"none: there is no actor of this name":              {"wake", "none"},
+		"no request of this id is among the last 1":         {"why", "none"},
+		"workers must be a number from 1 to 100000":         {"resize", "small", "0"},
+		`"many" is not a number of workers`:                 {"resize", "small", "many"},
+		"there is no actor of this name":                    {"logs", "none"},
+		"--every 1ms is too short; write at least 100ms":    {"top", "--every", "1ms"},
+		"wait must be a duration such as 30s, at most 5m0s": {"wake", "a", "--wait", "1h"},
+		"no router answers at http://127.0.0.1:1; start it": {"ps", "--admin", "127.0.0.1:1"},
+		"is it the admin address of a router?":              {"ps", "--admin", p.front},
+	} {
+		if _, stderr := p.says(1, args...); !strings.HasPrefix(stderr, "layover: ") || !strings.Contains(stderr, want) {
+			t.Errorf("%q says\n%s, want %q", args, stderr, want)
+		}
+	}
+	if err := os.Remove(filepath.Join(p.folder, "state", tokenFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr := p.says(1, "sleep", "a"); !strings.Contains(stderr, "name the file that has it with --token-file") {
+		t.Errorf("without a token: %s", stderr)
+	}
+	p.signal(syscall.SIGTERM)
+	p.exit()
+	if _, stderr := p.says(1, "ps"); !strings.Contains(stderr, "no router answers at http://"+p.admin) || !strings.Contains(stderr, "layover serve") {
+		t.Errorf("after its end: %s", stderr)
+	}
+}
+
+func TestACommandWithoutARouterSaysWhatToDo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f.yaml")
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	if _, stderr, code := run(t, "ps", "--config", file); code != 1 || !strings.Contains(stderr, "no router with the file "+file+" runs here; start it with 'layover serve'") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if _, stderr, code := run(t, "ps", "--admin", "ftp://x"); code != 1 || !strings.Contains(stderr, "is not an address") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestLogsAreFollowedAcrossWakeUps(t *testing.T) {
+	p := serving(t, t.TempDir(), byName+"actors:\n  a: {command: [sh, -c, 'echo first $$; sleep 100'], ready: /, start_timeout: 200ms}\n")
+	p.get("a.test")
+	out, _ := p.says(0, "logs", "a", "-n", "1")
+	if !strings.HasPrefix(out, "first ") {
+		t.Errorf("logs are %q", out)
+	}
+	follower := layover("logs", "-f", "a", "--config", filepath.Join(p.folder, "f.yaml"))
+	lines := new(logs)
+	follower.Stdout = lines
+	if err := follower.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Process.Kill()
+	until(t, "the first line", func() bool { return strings.Contains(lines.String(), out) })
+	until(t, "lines of the next wake-up", func() bool {
+		p.get("a.test")
+		return strings.Count(lines.String(), "first ") >= 2
+	})
+	if err := follower.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := follower.Wait(); err != nil {
+		t.Errorf("an interrupt ends it with %v", err)
+	}
+}
+
+func TestAWaterfallShowsWhatOverlapsAndWhatIsShort(t *testing.T) {
+	got := waterfall(admin.Request{ID: "x", At: time.Date(2026, 1, 1, 10, 0, 0, 0, time.Local), Method: "GET", Route: "api", Actor: "a\x1b[2J", Band: 1, Wake: "joined", Parked: true, Waited: 800 * time.Millisecond,
+		Status: 503, Reason: "still_waking", Took: time.Second, Detail: "it starts", Ledger: []admin.Phase{
+			{Name: "line", First: 0, Last: 500 * time.Millisecond, Elapsed: 500 * time.Millisecond},
+			{Name: "wake", First: 500 * time.Millisecond, Last: time.Second, Elapsed: 500 * time.Millisecond},
+			{Name: "attempt", First: time.Second, Last: time.Second, Elapsed: 0},
+		}})
+	want := "10:00:00.000 GET, route api, actor a\uFFFD[2J, band 1\n503 still_waking after 1s; it joined a wake-up under way; it was parked for 800ms\nit starts\n\n" +
+		"line     " + strings.Repeat("█", 25) + strings.Repeat("·", 25) + "  500ms\n" +
+		"wake     " + strings.Repeat("·", 25) + strings.Repeat("█", 25) + "  500ms\n" +
+		"attempt  " + strings.Repeat("·", 49) + "█  0s\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestAScreenIsCutToTheTerminal(t *testing.T) {
+	if got := fitted("abcdef\nxy\nlost\n", 4, 3); got != "abcd\x1b[K\r\nxy\x1b[K\r\n" {
+		t.Errorf("%q", got)
+	}
+}

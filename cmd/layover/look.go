@@ -1,0 +1,260 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"layover/internal/admin"
+	"layover/internal/router"
+)
+
+func psCommand() *cobra.Command {
+	var r reach
+	var pool, state string
+	cmd := &cobra.Command{
+		Use:   "ps [word...]",
+		Short: "List the actors of a running router",
+		Long: `Ps lists the actors that have each of the words in their name, pool, state or error. FOR is how long an actor has
+been in its state, WITH how many requests are with it, WAITING how many wait for it; P50 and P99 are of what its
+last wake-ups took, at most 16.`,
+		Example:           "  layover ps --state awake\n  layover ps preview failed",
+		ValidArgsFunction: r.completeActors,
+		RunE: func(cmd *cobra.Command, words []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			query := url.Values{"search": {strings.Join(words, " ")}, "pool": {pool}, "state": {state}}
+			actors, err := c.allActors(cmd.Context(), query)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return printJSON(cmd.OutOrStdout(), actors)
+			}
+			return printActors(cmd.OutOrStdout(), time.Now(), actors)
+		},
+	}
+	cmd.Flags().StringVar(&pool, "pool", "", "only those of this pool")
+	cmd.Flags().StringVar(&state, "state", "", "only those in this state: asleep, waking, awake, 'going to sleep', failed")
+	states := []string{string(router.Asleep), string(router.Waking), string(router.Awake), string(router.GoingToSleep), string(router.Failed)}
+	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RegisterFlagCompletionFunc("pool", r.completePools)
+	return r.flags(cmd)
+}
+
+func printActors(out io.Writer, now time.Time, actors []admin.Actor) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ACTOR\tPOOL\tSTATE\tFOR\tWITH\tWAITING\tWAKES\tP50\tP99\tUSED\tERROR")
+	for _, a := range actors {
+		used := "-"
+		if !a.LastUsed.IsZero() {
+			used = brief(now.Sub(a.LastUsed)) + " ago"
+		}
+		state := string(a.State)
+		if a.Kept {
+			state += ", kept"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", clean(a.Name), clean(a.Pool), state, brief(now.Sub(a.Since)), a.InFlight, a.Wanted+a.InLine,
+			a.Wakes, orDash(a.WakeP50), orDash(a.WakeP99), used, clean(a.LastError))
+	}
+	return w.Flush()
+}
+
+func orDash(d time.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return brief(d)
+}
+
+// brief writes a duration in the precision in which people compare them.
+func brief(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	case d >= time.Hour:
+		return short(d.Round(time.Minute))
+	case d >= 10*time.Second:
+		return short(d.Round(time.Second))
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return max(0, d).Round(time.Microsecond).String()
+}
+
+func logsCommand() *cobra.Command {
+	var r reach
+	var follow bool
+	var lines int
+	cmd := &cobra.Command{
+		Use:   "logs actor",
+		Short: "Print the last lines that an actor's program printed",
+		Long: `Logs prints the last lines of an actor's program, of which the router keeps 200, or the last 20 of one that has
+ended. With --follow it goes on, across the actor's wake-ups, until it is interrupted.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.completeActors,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			if follow && r.json {
+				return errors.New("--follow prints lines as they come: leave --json out")
+			}
+			path := "/api/v1/actors/" + url.PathEscape(args[0]) + "/logs"
+			query := url.Values{"limit": {strconv.Itoa(lines)}}
+			if follow {
+				ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+				defer stop()
+				return c.follow(ctx, cmd.OutOrStdout(), path, query)
+			}
+			out, err := fetch[admin.Output](cmd.Context(), c, path, query)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return printJSON(cmd.OutOrStdout(), out)
+			}
+			for _, line := range out.Lines {
+				fmt.Fprintln(cmd.OutOrStdout(), clean(line))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it prints")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "begin with so many lines, at most 500")
+	return r.flags(cmd)
+}
+
+func (c *client) follow(ctx context.Context, out io.Writer, path string, query url.Values) error {
+	query.Set("follow", "true")
+	resp, err := c.send(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		fmt.Fprintln(out, clean(lines.Text()))
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return errors.Join(errors.New("the router has ended, or the actor was removed"), lines.Err())
+}
+
+func whyCommand() *cobra.Command {
+	var r reach
+	cmd := &cobra.Command{
+		Use:   "why request-id",
+		Short: "Say where a request's time went",
+		Long: `Why draws the ledger of a request that has its answer: what it waited for, when, and for how long. The id is in the
+X-Request-Id that the actor gets, in the body of a refusal, in the log at level debug, and on the status page. The
+router remembers the last 200 requests.`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: r.completeRequests,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			rec, err := fetch[admin.Request](cmd.Context(), c, "/api/v1/requests/"+url.PathEscape(args[0]), nil)
+			if err != nil {
+				return err
+			}
+			if c.json {
+				return printJSON(cmd.OutOrStdout(), rec)
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), waterfall(rec))
+			return err
+		},
+	}
+	return r.flags(cmd)
+}
+
+// fallWidth is how many characters a waterfall is wide.
+const fallWidth = 50
+
+// waterfall draws where a request's time went, a line for each phase.
+func waterfall(rec admin.Request) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", rec.At.Local().Format("15:04:05.000"), clean(rec.Method))
+	if rec.Route != "" {
+		fmt.Fprintf(&b, ", route %s", clean(rec.Route))
+	}
+	if rec.Actor != "" {
+		fmt.Fprintf(&b, ", actor %s", clean(rec.Actor))
+	}
+	if rec.Instead != "" {
+		fmt.Fprintf(&b, " instead of %s", clean(rec.Instead))
+	}
+	fmt.Fprintf(&b, ", band %d\n%s after %s", rec.Band, ending(rec), brief(rec.Took))
+	switch rec.Wake {
+	case router.WakeNone:
+		b.WriteString("; the actor was awake")
+	case router.WakeTriggered:
+		b.WriteString("; it began a wake-up")
+	case router.WakeJoined:
+		b.WriteString("; it joined a wake-up under way")
+	case router.WakeSpared:
+		b.WriteString("; the answer is the actor's state")
+	}
+	if rec.Parked {
+		fmt.Fprintf(&b, "; it was parked for %s", brief(rec.Waited))
+	}
+	b.WriteString("\n")
+	if rec.Detail != "" {
+		fmt.Fprintf(&b, "%s\n", clean(rec.Detail))
+	}
+	if len(rec.Ledger) == 0 {
+		b.WriteString("\nit waited for nothing\n")
+		return b.String()
+	}
+	b.WriteString("\n")
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, p := range rec.Ledger {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", clean(p.Name), bar(p.First, p.Last, rec.Took), brief(p.Elapsed))
+	}
+	w.Flush()
+	return b.String()
+}
+
+func ending(rec admin.Request) string {
+	switch {
+	case rec.Status == 0:
+		return "passed on"
+	case rec.Reason != "":
+		return fmt.Sprintf("%d %s", rec.Status, rec.Reason)
+	}
+	return strconv.Itoa(rec.Status)
+}
+
+// bar is where a phase lies in the whole: at least one character.
+func bar(first, last, whole time.Duration) string {
+	at := func(d time.Duration) int {
+		if whole <= 0 {
+			return 0
+		}
+		return int(min(max(float64(d)/float64(whole), 0), 1)*fallWidth + 0.5)
+	}
+	from := min(at(first), fallWidth-1)
+	to := max(at(last), from+1)
+	return strings.Repeat("·", from) + strings.Repeat("█", to-from) + strings.Repeat("·", fallWidth-to)
+}
