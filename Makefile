@@ -24,6 +24,10 @@ check: format lint race bench-once ## what to run before a change is reviewed
 build: ## build the programs into .cache/bin
 	go build -trimpath -o $(CACHE)/bin/ ./cmd/...
 
+.PHONY: release
+release: ## build archives for all platforms into .cache/release, with bills of materials and sums
+	go run ./deploy/release -out $(CACHE)/release $(RELEASE_FLAGS)
+
 .PHONY: demo
 demo: ## wake a dozen real programs on three workers and look at what happened
 	go run ./cmd/layover demo
