@@ -49,8 +49,7 @@ type config struct {
 	logFormat string
 }
 
-// Parking off: only Aborted is retried, and for so long. It is what the plane
-// does then.
+// Parking off: only Aborted is retried, and for so long.
 const failFastBudget = 15 * time.Second
 
 const (

@@ -134,7 +134,7 @@ func TestParkingOffFailsFast(t *testing.T) {
 	})
 }
 
-func TestParkingOffAbortedIsTriedAgainFor15SecondsWithoutParking(t *testing.T) {
+func TestParkingOffAbortedIsTriedAgainWithoutParking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(1, 1, 0)
 		r := newRouter(newPlane(t, s, substrate.Options{FailFast: true}), 0)
@@ -145,10 +145,26 @@ func TestParkingOffAbortedIsTriedAgainFor15SecondsWithoutParking(t *testing.T) {
 		}
 		mustTake(t, q, 331*time.Millisecond) // 100 ms, 110 ms, 121 ms
 		s.Inject(controlplane.Fault{Code: codes.Aborted, Times: -1, Message: "another one"})
-		q = send(r, name(0), 0, time.Minute)
+		q = send(r, name(0), 0, 15*time.Second)
 		if e := q.mustRefuse(t, router.StillWaking); e.Detail != "another one" {
 			t.Errorf("the detail is %q", e.Detail)
 		}
 		mustTake(t, q, 15*time.Second)
+	})
+}
+
+func TestParkingOffWhoJoinsLateHasAllOfItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(1, 1, 0)
+		r := newRouter(newPlane(t, s, substrate.Options{FailFast: true}), 0)
+		s.Inject(controlplane.Fault{Code: codes.Aborted, Times: -1})
+		early := send(r, name(0), 0, 15*time.Second)
+		time.Sleep(14 * time.Second)
+		late := send(r, name(0), 0, 15*time.Second)
+		early.mustRefuse(t, router.StillWaking)
+		mustTake(t, early, 15*time.Second)
+		time.Sleep(5 * time.Second)
+		s.Mend()
+		late.mustServe(t)
 	})
 }

@@ -48,8 +48,9 @@ import (
 
 // Options are the plane's settings that may be left out.
 type Options struct {
-	// FailFast turns parking off: only Aborted is tried again, for 15 s,
-	// without a park transition; every other answer ends the flight.
+	// FailFast turns parking off: only Aborted is tried again, as long as the
+	// callers' budgets last and without a park transition; every other answer ends
+	// the flight.
 	FailFast bool
 	// Interval is between two attempts of a line, and the first of a flight's own
 	// pauses. Default: 100 ms.
@@ -68,10 +69,9 @@ type Options struct {
 }
 
 const (
-	failFastBudget = 15 * time.Second // of Aborted answers, with parking off
-	lookTimeout    = 5 * time.Second  // of GetActor for a Glance
-	keyTimeout     = time.Second      // of GetActor for a line
-	longestPause   = time.Second
+	lookTimeout  = 5 * time.Second // of GetActor for a Glance
+	keyTimeout   = time.Second     // of GetActor for a line
+	longestPause = time.Second
 )
 
 // Plane implements [router.Plane].

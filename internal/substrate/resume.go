@@ -20,7 +20,7 @@ func (p *Plane) Resume(ctx context.Context, actor string, f *router.Flight) (rou
 	if err != nil {
 		return router.Target{}, err
 	}
-	w := &wakeUp{plane: p, flight: f, ref: ref, begun: time.Now()}
+	w := &wakeUp{plane: p, flight: f, ref: ref}
 	defer w.end()
 	w.enter(router.PhaseWake)
 	if target, over, err := w.attempt(ctx); over {
@@ -37,7 +37,6 @@ type wakeUp struct {
 	plane  *Plane
 	flight *router.Flight
 	ref    Ref
-	begun  time.Time
 
 	code    codes.Code // of the last answer
 	refused time.Time  // the last one that said that there is no worker
@@ -240,13 +239,10 @@ func later(a, b time.Time) time.Time {
 func (w *wakeUp) insist(ctx context.Context) (router.Target, error) {
 	w.enter(router.PhaseRetry)
 	for {
-		pause := w.pause()
-		left := failFastBudget - time.Since(w.begun)
-		if err := sleep(ctx, min(pause, left)); err != nil {
+		if err := sleep(ctx, w.pause()); err != nil {
 			return router.Target{}, err
 		}
-		target, over, err := w.attempt(ctx)
-		if over || pause >= left {
+		if target, over, err := w.attempt(ctx); over {
 			return target, err
 		}
 	}
