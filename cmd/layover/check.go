@@ -17,7 +17,7 @@ var example string
 
 func checkCommand() *cobra.Command {
 	var file string
-	var printExample bool
+	var printExample, bootstrap bool
 	cmd := &cobra.Command{
 		Use:   "check [file]",
 		Short: "Check a configuration file and print the times that follow from it",
@@ -34,11 +34,15 @@ exits with 1, or prints, for each route, which limits a request meets and which 
 				return err
 			}
 			c.warnings.print(cmd.ErrOrStderr())
+			if bootstrap {
+				return c.printBootstrap(cmd.OutOrStdout())
+			}
 			_, err = io.WriteString(cmd.OutOrStdout(), plan(c))
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", defaultConfig, "the configuration file")
+	cmd.Flags().BoolVar(&bootstrap, "bootstrap", false, "print what the Envoy of the file's envoy section is started with, instead")
 	cmd.Flags().BoolVar(&printExample, "example", false, "print a commented example file")
 	return cmd
 }

@@ -58,7 +58,9 @@ type config struct {
 	Pools  []pool
 	Actors []actor
 	Routes []route
+	Envoy  envoySettings
 
+	envoyAt  fields // of Envoy
 	warnings problems
 }
 
@@ -142,7 +144,7 @@ const (
 var (
 	topFields = []string{"listen", "admin", "admin_public", "admin_token_file", "tls", "state", "lot", "linger", "drain_delay",
 		"drain_timeout", "defaults", "trusted_peers", "band_header", "actor_header",
-		"header_timeout", "idle_timeout", "max_connections", "max_streams", "pools", "actors", "routes", "log"}
+		"header_timeout", "idle_timeout", "max_connections", "max_streams", "pools", "actors", "routes", "envoy", "log"}
 	timeFields    = []string{"start_timeout", "grace", "idle", "min_awake", "max_hold", "max_drain"}
 	defaultFields = slices.Concat([]string{"budget", "max_budget", "pool"}, timeFields)
 	poolFields    = []string{"workers", "head_start", "min_useful"}
@@ -239,6 +241,7 @@ func (c *config) read(r *reader, f fields) {
 	c.IdleTimeout = r.duration(f, "idle_timeout", defaultIdleTimeout)
 	c.MaxConnections = r.integer(f, "max_connections", 0, 1<<30, 0)
 	c.MaxStreams = r.integer(f, "max_streams", 1, 4000, defaultMaxStreams)
+	c.readEnvoy(r, r.fields(f.values["envoy"], "envoy", envoyFields...), f.has("envoy"))
 	c.readLog(r, r.fields(f.values["log"], "log", "level", "format"))
 
 	d := c.readDefaults(r, r.fields(f.values["defaults"], "defaults", defaultFields...))

@@ -76,6 +76,11 @@ func (s *server) apply(next *config) error {
 	s.router.SetLimits(next.limits())
 	s.lot.Resize(next.Lot)
 	s.proxy.SetTrust(next.trust())
+	if s.envoy != nil {
+		if err := s.envoy.settings.Set(next.envoyPlan()); err != nil {
+			s.log.Error("reload: Envoy keeps what it has", "err", err)
+		}
+	}
 	s.level.Set(next.LogLevel)
 	if s.cert != nil {
 		if err := s.cert.use(next.TLS); err != nil {
@@ -110,6 +115,7 @@ func (next *config) keep(now *config) (restart []string) {
 	keep(&restart, "idle_timeout", &next.IdleTimeout, now.IdleTimeout)
 	keep(&restart, "max_connections", &next.MaxConnections, now.MaxConnections)
 	keep(&restart, "max_streams", &next.MaxStreams, now.MaxStreams)
+	keep(&restart, "envoy", &next.Envoy, now.Envoy)
 	keep(&restart, "log format", &next.LogFormat, now.LogFormat)
 	if (next.TLS == tlsFiles{}) != (now.TLS == tlsFiles{}) {
 		keep(&restart, "tls", &next.TLS, now.TLS)

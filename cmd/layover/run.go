@@ -35,20 +35,21 @@ type server struct {
 	proxy  *proxy.Proxy
 	admin  *admin.Admin
 	cert   *certificate // nil: clear text
+	envoy  *envoyFront  // nil: there is no Envoy in front
 
 	observer    func(router.Record) // of each request, beside admin and log; may be nil
 	listeners   []net.Listener
 	adminServer *http.Server // nil: none
 	adminAddr   net.Addr
 	tell        func(state string) // tells the service manager; see notify.go
-	failed      chan error         // from the goroutines that serve, which end with proxy and adminServer
+	failed      chan error         // from the goroutines that serve, which end with proxy, envoy and adminServer
 }
 
 // start makes everything that c describes and begins to serve. observer is
 // called with each request that has its answer; it may be nil. After an error
 // nothing of it is left.
 func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(router.Record)) (_ *server, err error) {
-	s := &server{log: log, level: level, config: c, tried: c.sum, observer: observer, tell: func(string) {}, failed: make(chan error, len(c.Listen)+1)}
+	s := &server{log: log, level: level, config: c, tried: c.sum, observer: observer, tell: func(string) {}, failed: make(chan error, len(c.Listen)+3)}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -93,6 +94,9 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 		seen := s.proxy.Stats()
 		return seen.Connections, seen.Events
 	})
+	if err := s.serveEnvoy(); err != nil {
+		return nil, err
+	}
 	s.serve()
 	s.admin.SetReady(true)
 	s.warnOfDescriptors()
@@ -124,6 +128,7 @@ func (s *server) close() {
 	for _, l := range s.listeners {
 		l.Close()
 	}
+	s.envoy.close()
 	if s.adminServer != nil {
 		s.adminServer.Close()
 	}

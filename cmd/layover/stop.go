@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -40,7 +41,7 @@ func (s *server) stop(again <-chan os.Signal) error {
 		every(drained, sayEvery, func() { s.sayWhatIsLeft(most - time.Since(began)) })
 	}()
 	pause(ctx, s.config.DrainDelay)
-	cut := s.proxy.Shutdown(draining)
+	cut := cmp.Or(s.proxy.Shutdown(draining), s.envoy.shutdown(draining))
 	close(drained)
 	if cut != nil {
 		s.log.Warn("requests were cut off", "cause", cut)

@@ -61,6 +61,7 @@ func (c *config) check(r *reader) {
 	c.checkRoutes(r)
 	c.checkTemplates()
 	c.checkReach()
+	c.checkEnvoy(r)
 	if len(r.list) == 0 {
 		c.checkPlane(r)
 	}
