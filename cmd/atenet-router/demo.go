@@ -120,12 +120,13 @@ func (d *demo) start(ctx context.Context, path string) error {
 	d.config.flags(flags)
 	args := []string{"--ateapi-insecure", "--ateapi-address=" + d.ateapi, "--actor-port=" + port, "--log-level=error",
 		"--parked-request-max=" + strconv.Itoa(demoSpots), "--parked-request-budget=" + demoBudget.String()}
-	for _, flag := range []string{"http-address", "envoy-admin", "extproc-address", "xds-address", "status-address", "metrics-address"} {
-		addr, err := freeAddr()
-		if err != nil {
-			return err
-		}
-		args = append(args, "--"+flag+"="+addr)
+	needed := []string{"http-address", "envoy-admin", "extproc-address", "xds-address", "status-address", "metrics-address"}
+	addrs, err := freeAddrs(len(needed))
+	if err != nil {
+		return err
+	}
+	for i, flag := range needed {
+		args = append(args, "--"+flag+"="+addrs[i])
 	}
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -173,13 +174,17 @@ func (d *demo) visit(ip, actor string) {
 	}
 }
 
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freeAddrs returns n addresses that nobody listens at, each another one.
+func freeAddrs(n int) (addrs []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // not before all are there, or one could come twice
+		addrs = append(addrs, l.Addr().String())
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return addrs, nil
 }
 
 func (d *demo) startEnvoy(ctx context.Context, path string) (err error) {

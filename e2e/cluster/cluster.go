@@ -81,11 +81,9 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if c.ateapi, err = c.Plane.Start("127.0.0.1:0"); err != nil {
 		return nil, err
 	}
-	var free [6]string
-	for i := range free {
-		if free[i], err = freeAddr(); err != nil {
-			return nil, err
-		}
+	free, err := freeAddrs(6)
+	if err != nil {
+		return nil, err
 	}
 	c.Addr, c.admin, c.status, c.metrics = free[0], free[1], free[4], free[5]
 	c.planFlag = []string{"--http-address=" + c.Addr, "--envoy-admin=" + c.admin, "--extproc-address=" + free[2], "--xds-address=" + free[3]}
@@ -118,13 +116,17 @@ func (c *Cluster) startWorkers() (port string, err error) {
 	return port, nil
 }
 
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freeAddrs returns n addresses that nobody listens at, each another one.
+func freeAddrs(n int) (addrs []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // not before all are there, or one could come twice
+		addrs = append(addrs, l.Addr().String())
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return addrs, nil
 }
 
 // StartRouter starts the router, again if it was stopped, and returns when it is
