@@ -106,7 +106,7 @@ type server struct {
 	traces *traces
 
 	closeXDS context.CancelFunc
-	grpcs    []*grpc.Server
+	grpcs    []*grpc.Server // the front's is the first
 	https    []*http.Server
 	listens  []string   // what listens where
 	failed   chan error // from the goroutines that serve, which end with their servers

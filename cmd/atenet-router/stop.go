@@ -20,6 +20,9 @@ const (
 	lookEvery = 100 * time.Millisecond
 	// adminTimeout bounds one question to Envoy.
 	adminTimeout = 2 * time.Second
+	// delivery bounds the wait for a stream that does not end, such as one that
+	// watches our health.
+	delivery = 500 * time.Millisecond
 )
 
 // errCutOff is the end of a stop that a second signal did not let finish.
@@ -42,6 +45,10 @@ func (s *server) stop(again <-chan os.Signal) error {
 	draining, cancel := context.WithTimeout(ctx, s.plan.Drain())
 	defer cancel()
 	err := s.drain(draining)
+	if cut := s.router.Wait(draining); cut != nil { // they may have outlived their callers
+		s.log.Warn("resumes were cut off: their workers may be lost", "cause", cut)
+	}
+	s.deliver(ctx)
 	s.close()
 	switch {
 	case errors.Is(context.Cause(ctx), errCutOff):
@@ -69,13 +76,28 @@ func (s *server) drain(ctx context.Context) error {
 			return err
 		}
 		active, err := s.active(ctx)
-		if err != nil { // it has ended: so have its requests
+		switch {
+		case errors.Is(err, context.DeadlineExceeded): // it is busy
+		case err != nil: // it has ended: so have its requests
 			return s.front.Wait(ctx)
-		}
-		if active == 0 {
+		case active == 0:
 			return nil
 		}
 		pause(ctx, lookEvery)
+	}
+}
+
+// deliver returns when what was answered is on its way to Envoy, or soon after.
+func (s *server) deliver(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { // ends when close ends the streams that are left
+		s.grpcs[0].GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(delivery):
+	case <-ctx.Done():
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"layover/e2e/cluster"
+	"layover/internal/substrate/ateapi"
+	"layover/internal/substrate/controlplane"
 )
 
 // mustEnd waits for the router's end.
@@ -67,6 +69,19 @@ func TestAResponseUnderWayIsFinishedInAStop(t *testing.T) {
 	a := mustServe(t, got, cluster.IP(0))
 	if n := strings.Count(a.body, "data: "); n != 10 {
 		t.Errorf("%d events came, want 10", n)
+	}
+}
+
+// A resume goes on when those who wanted it have left; a stop that cut it off
+// would lose its worker.
+func TestAStopWaitsForAResumeThatOutlivesItsCallers(t *testing.T) {
+	c := start(t, 1, 0, "--parked-request-budget=500ms")
+	c.Plane.AddActor(controlplane.Actor{Name: "demo/slow", Resume: 3 * time.Second})
+	mustRefuse(t, get(c, "demo/slow"), http.StatusServiceUnavailable, "still_waking")
+	c.Signal(syscall.SIGTERM)
+	mustEnd(t, c, 0)
+	if state := c.Plane.State("demo/slow"); c.Plane.Stranded() != 0 || state != ateapi.ActorState_ACTOR_STATE_RUNNING {
+		t.Errorf("%d workers are lost, the actor is %v", c.Plane.Stranded(), state)
 	}
 }
 
