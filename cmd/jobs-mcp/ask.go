@@ -158,8 +158,11 @@ func asFlag(err error) error {
 		return err
 	}
 	name := "--" + cmp.Or(flagOf[bad.Field], bad.Field)
-	if bad.Field == "text" || bad.Field == "id" {
-		name = bad.Field
+	switch bad.Field {
+	case "text":
+		name = "words"
+	case "id":
+		name = "id"
 	}
 	want := bad.Want
 	for field, flag := range flagOf {

@@ -32,7 +32,7 @@ type reading struct {
 func (r *reading) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&r.boardsAt, "boards-at", "", "ask boards that are played at this `address` (jobs-mcp boards) instead of the real ones")
-	f.StringVar(&r.state, "state", "auto", "`folder` for what must survive a restart: answers, pauses that boards asked for, cursors; auto: the user's cache; off: none")
+	f.StringVar(&r.state, "state", "auto", "`folder` for what must survive a restart: answers, pauses that boards asked for, cursors; auto: the user's cache, off with --boards-at; off: none")
 	f.StringVar(&r.contact, "contact", "", "an `address` by which boards can reach who runs this; sent to them with each request")
 	f.StringVar(&r.site, "site", "", "a `page` about who runs this; sent to boards with each request")
 	f.BoolVar(&r.proxy, "use-proxy", false, "ask boards through the proxy that HTTPS_PROXY and NO_PROXY name")

@@ -41,6 +41,9 @@ func planRoute(b *strings.Builder, c *config, rt route) {
 		}
 		b.WriteString("\n")
 	}
+	if rt.Interim > 0 {
+		fmt.Fprintf(b, "  while it waits, 102 Processing every %s (interim)\n", short(rt.Interim))
+	}
 	tables := make(map[string][]string) // the actors that each is for
 	var order []string
 	for _, a := range c.actorsFor(rt) {
@@ -95,7 +98,11 @@ func waits(a actor, p pool, rt route) []wait {
 		rows = append(rows, wait{"lot full", "no wait", "503 lot_full at once"},
 			sleepWait(a, budget), lineWait(a, p, budget), startWait(a, budget))
 	}
-	return append(rows, wait{"with the actor", "until " + short(budget), "504 attempt_timeout unless its response header came; the body may take longer"})
+	end := "504 attempt_timeout unless its response header came; the body may take longer"
+	if rt.StreamIdle > 0 {
+		end += fmt.Sprintf(", but is cut off when nothing passes for %s (stream_idle)", short(rt.StreamIdle))
+	}
+	return append(rows, wait{"with the actor", "until " + short(budget), end})
 }
 
 func sleepWait(a actor, budget time.Duration) wait {

@@ -297,7 +297,7 @@ func (p *Plane) drainLocked(a *actor) {
 		p.alarmLocked(a, at)
 		return
 	}
-	p.stopLocked(a, a.life, fmt.Errorf("%w; %d requests lasted longer than max_drain", a.life.why, a.life.inFlight))
+	p.stopLocked(a, a.life, fmt.Errorf("%w; %d of its requests lasted longer than max_drain", a.life.why, a.life.inFlight))
 }
 
 // stopLocked: whatever it was to stopping, whoever is with it.

@@ -26,7 +26,7 @@ type Posting struct {
 	Ledger  budget.Ledger // where the time went
 }
 
-const idWant = `the id of an item, "board/company/job", or "board//job" for boards without companies`
+const idWant = `the id of a job, "board/company/job", or "board//job" for boards without companies`
 
 // Get reads the job with that id, description included, by the end of ctx's
 // budget. limit is the most bytes of the description; 0: all of it. The error is

@@ -357,7 +357,7 @@ func TestArgumentsThatCannotBeUsedAreNamed(t *testing.T) {
 		{"jobs.list", `{"timeout_seconds":-5}`, `timeout_seconds: -5: expected`},
 		{"jobs.list", `{"deadline":"2026-11-01 10:00"}`, `deadline: "2026-11-01 10:00": expected an instant in RFC 3339 with its zone`},
 		{"jobs.get", `{}`, `id: needed: the id of a job in an answer of jobs.list`},
-		{"jobs.get", `{"id":"7"}`, `id: "7": the id of an item`},
+		{"jobs.get", `{"id":"7"}`, `id: "7": the id of a job`},
 		{"jobs.get", `{"id":"quick//1","description_limit":10}`, `description_limit: 10: expected a number from 200 to 40000`},
 		{"jobs.get", `{"id":"quick//1","limit":10}`, `limit: there is no such argument; there are id, description_limit, timeout_seconds, deadline`},
 		{"jobs.get", `{"id":"` + strings.Repeat("x", 70_000) + `"}`, `arguments: 70009 bytes are too many: at most 65536`},
