@@ -106,7 +106,6 @@ func (c *config) plan() envoy.Plan {
 	}
 	p.Processor, p.XDS, p.Admin, p.AccessLog = c.seenFromEnvoy(c.extproc), c.seenFromEnvoy(c.xds), unlessOff(c.envoyAdmin), c.accessLog
 	p.Lot, p.MaxRequests, p.Budget, p.RouteTimeout, p.DrainTimeout = c.parkMax, c.maxRequests, c.budget(), c.routeTimeout, c.drainTimeout
-	p.ActorHeader = substrate.TargetHeader
 	// A held request is silent: what ends silent streams must not be shorter.
 	longest := p.MessageTimeout() + time.Minute
 	p.StreamIdle, p.TunnelIdle = max(p.StreamIdle, longest), max(p.TunnelIdle, longest)

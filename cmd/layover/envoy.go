@@ -51,7 +51,7 @@ func (c *config) envoyPlan() envoy.Plan {
 	if p.Admin == "off" {
 		p.Admin = ""
 	}
-	p.Lot, p.Budget, p.RouteTimeout, p.ActorHeader = c.Lot, 0, 0, ""
+	p.Lot, p.Budget, p.RouteTimeout = c.Lot, 0, 0
 	for _, rt := range c.Routes {
 		p.Budget = max(p.Budget, rt.MaxBudget)
 	}

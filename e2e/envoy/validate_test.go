@@ -37,8 +37,7 @@ func TestEnvoyAcceptsEveryPlan(t *testing.T) {
 			p.HTTPS, p.Certificate, p.Key = "[::]:8443", cert, key
 			p.Processor, p.XDS, p.Admin, p.AccessLog = "localhost:50051", "localhost:18000", "", "/dev/null"
 			p.Lot, p.Budget, p.RouteTimeout, p.StreamIdle, p.TunnelIdle = 100_000, 59*time.Minute, 0, 0, 0
-			p.Upgrades, p.ActorHeader, p.Attributes = []string{"websocket", "tcp"}, "", []string{"source.address"}
-			p.WholeResponse, p.ReuseConnections = true, true
+			p.WholeResponse = true
 		},
 		"no lot": func(p *envoy.Plan) { p.Lot = 0 },
 	} {

@@ -18,10 +18,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -67,21 +65,10 @@ type Plan struct {
 	// take, which is Drain.
 	DrainTimeout time.Duration
 
-	// Upgrades are the protocols to which a HTTP/1.1 request may switch, besides
-	// CONNECT.
-	Upgrades []string
-	// ActorHeader is the header in which the processor tells the actor's name.
-	ActorHeader string
-	// Attributes are what Envoy tells the processor beyond the headers, such as
-	// source.address.
-	Attributes []string
 	// WholeResponse keeps the processor's stream open until the response is
 	// complete or the tunnel closed: for a processor that has to know how long an
 	// actor is in use.
 	WholeResponse bool
-	// ReuseConnections keeps connections to actors for further requests. Only for
-	// actors whose address is never given to another one.
-	ReuseConnections bool
 }
 
 // DefaultPlan returns the plan of an atenet-router without flags.
@@ -97,9 +84,6 @@ func DefaultPlan() Plan {
 		RouteTimeout: 10 * time.Second,
 		StreamIdle:   5 * time.Minute,
 		TunnelIdle:   time.Hour,
-
-		Upgrades:    []string{"websocket"},
-		ActorHeader: "ate-target-actor",
 	}
 }
 
@@ -143,7 +127,6 @@ func (p Plan) Check() []Problem {
 	p.checkTimes(&c)
 	p.checkLimits(&c)
 	p.checkAddresses(&c)
-	p.checkNames(&c)
 	slices.SortStableFunc(c.problems, func(a, b Problem) int {
 		switch {
 		case a.Fatal == b.Fatal:
@@ -256,27 +239,6 @@ func (p Plan) checkAddresses(c *checker) {
 	}
 	if addr, err := netip.ParseAddrPort(p.Admin); err == nil && !addr.Addr().IsLoopback() {
 		c.warn("Admin", "whoever reaches %s can stop this Envoy and read its configuration: use 127.0.0.1", p.Admin)
-	}
-}
-
-// headerName is what can be a header's name in lower case.
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9a-z-]+$")
-
-func (p Plan) checkNames(c *checker) {
-	for _, u := range p.Upgrades {
-		switch {
-		case strings.EqualFold(u, "connect"):
-			c.refuse("Upgrades", "CONNECT is always there: leave it out")
-		case !headerName.MatchString(strings.ToLower(u)):
-			c.refuse("Upgrades", "%q is not the name of a protocol", u)
-		}
-	}
-	switch {
-	case p.ActorHeader == "":
-	case !headerName.MatchString(p.ActorHeader):
-		c.refuse("ActorHeader", "%q is not a header's name in lower case", p.ActorHeader)
-	case strings.HasPrefix(p.ActorHeader, "x-envoy-") || p.ActorHeader == "host":
-		c.refuse("ActorHeader", "%s means something to Envoy: choose a name of your own", p.ActorHeader)
 	}
 }
 

@@ -48,10 +48,6 @@ func TestCheckFindsContradictions(t *testing.T) {
 		{"an admin interface for everybody", func(p *envoy.Plan) { p.Admin = "0.0.0.0:9901" }, "Admin", false, "127.0.0.1"},
 		{"a processor without a port", func(p *envoy.Plan) { p.Processor = "router" }, "Processor", true, "host:port"},
 		{"an xDS server without a host", func(p *envoy.Plan) { p.XDS = ":18000" }, "XDS", true, "host:port"},
-		{"CONNECT twice", func(p *envoy.Plan) { p.Upgrades = []string{"connect"} }, "Upgrades", true, "leave it out"},
-		{"a protocol without a name", func(p *envoy.Plan) { p.Upgrades = []string{"web socket"} }, "Upgrades", true, "name of a protocol"},
-		{"an actor header of Envoy's", func(p *envoy.Plan) { p.ActorHeader = "x-envoy-actor" }, "ActorHeader", true, "your own"},
-		{"an actor header that is none", func(p *envoy.Plan) { p.ActorHeader = "Ate-Actor" }, "ActorHeader", true, "lower case"},
 	} {
 		p := envoy.DefaultPlan()
 		tc.breakIt(&p)

@@ -142,7 +142,7 @@ func (b *builder) connectionManager(name string) *hcmv3.HttpConnectionManager {
 		StreamIdleTimeout:          durationpb.New(b.plan.StreamIdle),
 		HttpProtocolOptions:        &corev3.Http1ProtocolOptions{EnableTrailers: true},
 		Http2ProtocolOptions:       b.downstreamH2(),
-		UpgradeConfigs:             []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}},
+		UpgradeConfigs:             []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}, {UpgradeType: "websocket"}},
 		HttpFilters: []*hcmv3.HttpFilter{
 			{Name: "envoy.filters.http.ext_proc", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(b.processing())}},
 			{Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(&routerv3.Router{})}},
@@ -153,9 +153,6 @@ func (b *builder) connectionManager(name string) *hcmv3.HttpConnectionManager {
 	}
 	if b.static {
 		m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: b.routes()}
-	}
-	for _, u := range b.plan.Upgrades {
-		m.UpgradeConfigs = append(m.UpgradeConfigs, &hcmv3.HttpConnectionManager_UpgradeConfig{UpgradeType: u})
 	}
 	return m
 }
@@ -219,7 +216,6 @@ func (b *builder) processing() *extprocv3.ExternalProcessor {
 			RequestTrailerMode:  extprocv3.ProcessingMode_SKIP,
 			ResponseTrailerMode: responseTrailers,
 		},
-		RequestAttributes: b.plan.Attributes,
 		// The deadlines that the processor rewrites are among Envoy's own headers. What
 		// would change the request itself (:method, :authority) stays forbidden.
 		MutationRules: &mutationv3.HeaderMutationRules{AllowEnvoy: wrapperspb.Bool(true)},
@@ -372,10 +368,9 @@ func (b *builder) upstream(name, addr string) *clusterv3.Cluster {
 // actors is a cluster whose host is whatever the processor says for the
 // request.
 func (b *builder) actors(name string, options *httpv3.HttpProtocolOptions) *clusterv3.Cluster {
-	options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{IdleTimeout: durationpb.New(30 * time.Second)}
-	if !b.plan.ReuseConnections {
-		options.CommonHttpProtocolOptions.MaxRequestsPerConnection = wrapperspb.UInt32(1)
-	}
+	// A connection that is kept could end at the next actor that has the address.
+	options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{
+		IdleTimeout: durationpb.New(30 * time.Second), MaxRequestsPerConnection: wrapperspb.UInt32(1)}
 	return &clusterv3.Cluster{
 		Name:                 name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST},

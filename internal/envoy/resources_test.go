@@ -242,16 +242,11 @@ func TestR42_OnlyWhatNobodySawIsSentAgain(t *testing.T) {
 // A worker's address is given to other actors: a connection that is kept may
 // end at the next one, or nowhere.
 func TestR26_R52_ConnectionsToActorsAreUsedOnce(t *testing.T) {
-	p := DefaultPlan()
-	for _, reuse := range []bool{false, true} {
-		p.ReuseConnections = reuse
-		r := mustResources(t, p)
-		for _, name := range []string{clusterH1, clusterH2C} {
-			_, options := clusterOf(t, r, name)
-			most := options.GetCommonHttpProtocolOptions().GetMaxRequestsPerConnection()
-			if reuse != (most == nil) || !reuse && most.GetValue() != 1 {
-				t.Errorf("%s: ReuseConnections %v: %v requests for each", name, reuse, most)
-			}
+	r := mustResources(t, DefaultPlan())
+	for _, name := range []string{clusterH1, clusterH2C} {
+		_, options := clusterOf(t, r, name)
+		if most := options.GetCommonHttpProtocolOptions().GetMaxRequestsPerConnection(); most.GetValue() != 1 {
+			t.Errorf("%s: %v requests for each", name, most)
 		}
 	}
 }
@@ -318,7 +313,7 @@ func TestHTTPSHasACertificateThatIsReadAgain(t *testing.T) {
 // protocol's fields.
 func TestTheBootstrapReadsAsItWasWritten(t *testing.T) {
 	p := DefaultPlan()
-	p.AccessLog, p.Attributes = "/dev/stdout", []string{"source.address"}
+	p.AccessLog = "/dev/stdout"
 	for name, make := range map[string]func() (*bootstrapv3.Bootstrap, error){"xDS": p.Bootstrap, "static": p.Static} {
 		boot, err := make()
 		if err != nil {

@@ -108,7 +108,7 @@ func (c *call) process(msg *extprocv3.ProcessingRequest) (reply *extprocv3.Proce
 			return nil, status.Error(codes.InvalidArgument, "ext_proc: request headers came twice on one stream")
 		}
 		c.asked = true
-		c.req = newRequest(m.RequestHeaders, msg.GetAttributes())
+		c.req = newRequest(m.RequestHeaders)
 		return c.decide()
 	case *extprocv3.ProcessingRequest_RequestBody:
 		return unchanged.requestBody, nil

@@ -8,7 +8,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
-	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // Request is what Envoy tells of a request.
@@ -17,12 +16,11 @@ type Request struct {
 	Host   string // as the client sent it, with its port if it has one
 	Path   string // raw, with the query; empty for a CONNECT
 
-	headers    []*corev3.HeaderValue
-	attributes map[string]*structpb.Struct
+	headers []*corev3.HeaderValue
 }
 
-func newRequest(m *extprocv3.HttpHeaders, attributes map[string]*structpb.Struct) Request {
-	r := Request{headers: m.GetHeaders().GetHeaders(), attributes: attributes}
+func newRequest(m *extprocv3.HttpHeaders) Request {
+	r := Request{headers: m.GetHeaders().GetHeaders()}
 	for _, h := range r.headers {
 		switch h.GetKey() {
 		case ":method":
@@ -54,17 +52,6 @@ func (r *Request) Header(name string) string {
 	for _, h := range r.headers {
 		if len(h.GetKey()) == len(name) && strings.EqualFold(h.GetKey(), name) {
 			return valueOf(h)
-		}
-	}
-	return ""
-}
-
-// Attribute returns an attribute that Envoy was configured to send, such as
-// source.address, or "" if it did not send it or it is no text.
-func (r *Request) Attribute(name string) string {
-	for _, of := range r.attributes { // one for each filter; Envoy's own name for the filter is of no interest
-		if v := of.GetFields()[name]; v != nil {
-			return v.GetStringValue()
 		}
 	}
 	return ""

@@ -6,7 +6,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
-	"google.golang.org/protobuf/types/known/structpb"
 )
 
 func TestHeadersAreReadInBothOfTheirForms(t *testing.T) {
@@ -16,9 +15,6 @@ func TestHeadersAreReadInBothOfTheirForms(t *testing.T) {
 		{Key: "host", Value: "a.example:80"},
 		{Key: "actor", RawValue: []byte("raw"), Value: "text"},
 		{Key: "Actor", Value: "second"},
-	}}}, map[string]*structpb.Struct{"any filter": {Fields: map[string]*structpb.Value{
-		"source.address": structpb.NewStringValue("192.0.2.1:1234"),
-		"request.size":   structpb.NewNumberValue(3),
 	}}})
 	for what, pair := range map[string][2]string{
 		"method":           {r.Method, "PUT"},
@@ -26,9 +22,6 @@ func TestHeadersAreReadInBothOfTheirForms(t *testing.T) {
 		"host":             {r.Host, "a.example:80"},
 		"a raw value":      {r.Header("ACTOR"), "raw"},
 		"no header":        {r.Header("acto"), ""},
-		"an attribute":     {r.Attribute("source.address"), "192.0.2.1:1234"},
-		"no text":          {r.Attribute("request.size"), ""},
-		"no attribute":     {r.Attribute("source.port"), ""},
 		"all of one name":  {strings.Join(r.header("actor")["actor"], ","), "raw,second"},
 		"none of one name": {strings.Join(r.header("other")["other"], ","), ""},
 	} {
@@ -50,7 +43,7 @@ func FuzzRequest(f *testing.F) {
 		if raw {
 			m.Headers[1] = &corev3.HeaderValue{Key: k1, RawValue: []byte(v1)}
 		}
-		r := newRequest(&extprocv3.HttpHeaders{Headers: m}, nil)
+		r := newRequest(&extprocv3.HttpHeaders{Headers: m})
 		if first := r.Header(k1); k1 != "" && first != v1 {
 			t.Errorf("Header(%q) = %q, want %q", k1, first, v1)
 		}
