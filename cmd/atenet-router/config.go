@@ -34,6 +34,7 @@ type config struct {
 	access     substrate.Access
 	hostSuffix string
 	actorPort  uint16
+	listen     string // of our own front; empty: none
 
 	http, https string // Envoy's
 	cert, key   string
@@ -72,6 +73,7 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.BoolVar(&c.access.Insecure, "ateapi-insecure", false, "talk to the control plane without TLS")
 	f.StringVar(&c.hostSuffix, "host-suffix", substrate.HostSuffix, "what follows <actor>.<atespace>. in a host")
 	f.Uint16Var(&c.actorPort, "actor-port", 80, "port at which actors listen")
+	f.StringVar(&c.listen, "listen", "", "take requests at this `address`, too, without an Envoy: HTTP/1.1, and HTTP/2, in the clear (default nowhere)")
 	f.StringVar(&c.status, "status-address", ":4040", "address of status page, /healthz and /readyz; off: none")
 	f.StringVar(&c.metrics, "metrics-address", ":9090", "address of /metrics; off: none")
 	f.StringVar(&c.logLevel, "log-level", "info", "debug, info, warn or error; debug has a line for each request")
@@ -202,8 +204,8 @@ func (c *config) check() (p envoy.Plan, doubts []string, err error) {
 	if c.actorPort == 0 {
 		refuse("actor-port", "0 is no port: write the one at which actors listen")
 	}
-	for flag, addr := range map[string]string{"status-address": c.status, "metrics-address": c.metrics} {
-		if _, _, err := net.SplitHostPort(addr); err != nil && addr != "off" {
+	for flag, addr := range map[string]string{"status-address": c.status, "metrics-address": c.metrics, "listen": c.listen} {
+		if _, _, err := net.SplitHostPort(addr); err != nil && addr != "off" && addr != "" {
 			refuse(flag, "%q: write host:port, :port or off", addr)
 		}
 	}

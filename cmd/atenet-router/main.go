@@ -49,7 +49,7 @@ func execute(ctx context.Context, args []string) int {
 }
 
 // packageName is how errors begin that say which package they come from.
-var packageName = regexp.MustCompile(`(?m)(^|: )(?:router|substrate|envoy|extproc|controlplane|budget): `)
+var packageName = regexp.MustCompile(`(?m)(^|: )(?:router|proxy|substrate|envoy|extproc|controlplane|budget): `)
 
 // plain is err as people read it who do not know the packages.
 func plain(err error) string { return packageName.ReplaceAllString(err.Error(), "$1") }

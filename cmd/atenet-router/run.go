@@ -23,6 +23,7 @@ import (
 	"layover/internal/admin"
 	"layover/internal/envoy"
 	"layover/internal/extproc"
+	"layover/internal/proxy"
 	"layover/internal/router"
 	"layover/internal/substrate"
 	"layover/internal/substrate/ateapi"
@@ -101,6 +102,7 @@ type server struct {
 	conn   *grpc.ClientConn // to the control plane
 	router *router.Router
 	front  *extproc.Server
+	own    *proxy.Proxy // the front without an Envoy; nil: there is none
 	admin  *admin.Admin
 	health *health.Server
 	traces *traces
@@ -115,7 +117,7 @@ type server struct {
 // start makes everything that c describes and begins to serve. After an error
 // nothing of it is left.
 func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) (_ *server, err error) {
-	s := &server{config: c, plan: plan, log: log, failed: make(chan error, 4), closeXDS: func() {}}
+	s := &server{config: c, plan: plan, log: log, failed: make(chan error, 5), closeXDS: func() {}}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -149,14 +151,36 @@ func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) 
 	if err := s.listenHTTP(); err != nil {
 		return nil, err
 	}
+	if err := s.listenOwn(); err != nil {
+		return nil, err
+	}
 	s.admin.SetReady(true)
 	s.health.Resume()
 	return s, nil
 }
 
+// route is that of all requests.
+func (c *config) route() router.Route {
+	return router.Route{Name: "actors", Budget: c.budget(), MaxBudget: c.budget()}
+}
+
+// ownNamer is namer for the front without an Envoy. The actor is told its name
+// there, too.
+func ownNamer(c *config) proxy.Namer {
+	route := c.route()
+	return func(req *http.Request) (router.Route, string, error) {
+		ref, err := substrate.Locate(req.Header.Get(substrate.TargetHeader), req.Host, c.hostSuffix)
+		if err != nil {
+			return route, "", err
+		}
+		req.Header.Set(substrate.TargetHeader, ref.String())
+		return route, ref.String(), nil
+	}
+}
+
 // namer finds the actor of a request, and how long it may wait.
 func namer(c *config) extproc.Namer {
-	route := router.Route{Name: "actors", Budget: c.budget(), MaxBudget: c.budget()}
+	route := c.route()
 	return func(req *extproc.Request) (extproc.Name, error) {
 		ref, err := substrate.Locate(req.Header(substrate.TargetHeader), req.Host, c.hostSuffix)
 		if err != nil {
@@ -223,6 +247,20 @@ func (s *server) listenHTTP() error {
 	return nil
 }
 
+func (s *server) listenOwn() error {
+	if unlessOff(s.config.listen) == "" {
+		return nil
+	}
+	l, err := listen("listen", s.config.listen)
+	if err != nil {
+		return err
+	}
+	s.own = proxy.New(s.router, proxy.Options{Name: ownNamer(s.config), Log: s.log})
+	s.listens = append(s.listens, fmt.Sprintf("requests on http://%s", l.Addr()))
+	go func() { s.failed <- s.own.Serve(l) }()
+	return nil
+}
+
 // guard keeps profiles, which cost time and tell internals, from all but this
 // machine and whoever forwards a port to it.
 func guard(next http.Handler) http.Handler {
@@ -285,9 +323,19 @@ func (s *server) run(stop <-chan os.Signal) error {
 	}
 }
 
+// ended is a context that is over.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
 // close ends everything at once.
 func (s *server) close() {
 	s.closeXDS()
+	if s.own != nil {
+		s.own.Shutdown(ended) // at once
+	}
 	for _, g := range s.grpcs {
 		g.Stop()
 	}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
@@ -45,6 +47,9 @@ func (s *server) stop(again <-chan os.Signal) error {
 	draining, cancel := context.WithTimeout(ctx, s.plan.Drain())
 	defer cancel()
 	err := s.drain(draining)
+	if s.own != nil {
+		err = cmp.Or(s.own.Shutdown(draining), err)
+	}
 	if cut := s.router.Wait(draining); cut != nil { // they may have outlived their callers
 		s.log.Warn("resumes were cut off: their workers may be lost", "cause", cut)
 	}
@@ -67,7 +72,11 @@ func (s *server) drain(ctx context.Context) error {
 		return s.front.Wait(ctx)
 	}
 	if _, err := s.askEnvoy(ctx, http.MethodPost, "/drain_listeners?graceful&skip_exit"); err != nil {
-		s.log.Warn("Envoy could not be told to drain: it goes on to take requests", "err", err)
+		level := slog.LevelWarn
+		if s.own != nil && s.front.Held() == 0 { // perhaps there is none
+			level = slog.LevelDebug
+		}
+		s.log.Log(ctx, level, "Envoy could not be told to drain: it goes on to take requests", "err", err)
 		return s.front.Wait(ctx)
 	}
 	s.log.Info("draining", "held", s.front.Held(), "at_most", s.plan.Drain())

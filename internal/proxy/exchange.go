@@ -110,14 +110,16 @@ func (x *exchange) admit() *router.Error {
 	if wrong := malformedH2(r); wrong != "" {
 		return router.Fail(router.BadRequest, wrong, nil)
 	}
-	ok := r.Method != http.MethodConnect // that asks for a forward proxy
-	if named := x.trust.actor(r, x.trusted); ok && named != "" {
-		x.route, x.actor = x.trust.Direct, named
-	} else if ok {
-		x.route, x.actor, ok = x.proxy.router.Names().Match(r.Host, rawPath(r), r.Header.Get)
+	if r.Method == http.MethodConnect { // that asks for a forward proxy
+		return noRoute()
 	}
-	if !ok {
-		return router.Fail(router.NoRoute, "no route matches the request", nil)
+	if named := x.trust.actor(r, x.trusted); named != "" {
+		x.route, x.actor = x.trust.Direct, named
+	} else {
+		var err error
+		if x.route, x.actor, err = x.proxy.name(r); err != nil {
+			return x.turnedAway(err)
+		}
 	}
 	x.band = x.trust.band(r, x.trusted, x.route.Band)
 	limit, given, err := budget.ReadHeaders(r.Header)

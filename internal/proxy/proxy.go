@@ -65,10 +65,18 @@ type Trust struct {
 	Direct router.Route
 }
 
+// Namer finds the route and the actor of a request, whose header it may change
+// for the actor. The error is a *router.Error.
+type Namer func(*http.Request) (route router.Route, actor string, err error)
+
 // Options are the settings that may be left out.
 type Options struct {
 	// Trust says whose headers are believed. Default: nobody's.
 	Trust Trust
+
+	// Name finds the actor of a request that Trust does not name. Default: by the
+	// router's names.
+	Name Namer
 
 	// Log is told of faults. Default: slog.Default().
 	Log *slog.Logger
@@ -124,6 +132,7 @@ func setDefault[T int | time.Duration](field *T, value T) {
 // Proxy is the front. Make it with New; end it with Shutdown.
 type Proxy struct {
 	router   *router.Router
+	name     Namer
 	log      *slog.Logger
 	server   *http.Server
 	trust    atomic.Pointer[trust]
@@ -137,13 +146,30 @@ type Proxy struct {
 	abort context.CancelCauseFunc // ends every request
 }
 
+func byNames(r *router.Router) Namer {
+	return func(req *http.Request) (router.Route, string, error) {
+		route, actor, ok := r.Names().Match(req.Host, rawPath(req), req.Header.Get)
+		if !ok {
+			return router.Route{}, "", noRoute()
+		}
+		return route, actor, nil
+	}
+}
+
+func noRoute() *router.Error {
+	return router.Fail(router.NoRoute, "no route matches the request", nil)
+}
+
 // errShutdown is the cause of the requests that outlived Shutdown's context.
 var errShutdown = errors.New("proxy: shutdown did not wait any longer")
 
 // New returns a proxy that asks r where each request goes.
 func New(r *router.Router, o Options) *Proxy {
 	o.setDefaults()
-	p := &Proxy{router: r, log: o.Log}
+	p := &Proxy{router: r, name: o.Name, log: o.Log}
+	if p.name == nil {
+		p.name = byNames(r)
+	}
 	p.clients.max, p.clients.events = max(o.MaxConnections, 0), &p.events
 	p.actors.init(&net.Dialer{Timeout: o.DialTimeout})
 	p.watch.log = o.Log

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"layover/internal/substrate/controlplane"
+)
+
+// ownFront starts a router with a front of its own, whose one worker answers
+// with the name that its actor was told.
+func ownFront(t *testing.T, args ...string) (c *config, s *server, plane *controlplane.Server) {
+	t.Helper()
+	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		fmt.Fprint(w, req.Header.Get("ate-target-actor"))
+	}))
+	t.Cleanup(worker.Close)
+	host, port, _ := net.SplitHostPort(worker.Listener.Addr().String())
+	plane = controlplane.New()
+	plane.AddPool(controlplane.Pool{Name: "default", IPs: []string{host}})
+	plane.AddActor(controlplane.Actor{Name: "demo/a", Resume: 50 * time.Millisecond}, controlplane.Actor{Name: "demo/b"})
+	ateapi, err := plane.Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(plane.Stop)
+	addrs, err := freeAddrs(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ = parse(t, append(args, "--listen="+addrs[0], "--extproc-address="+addrs[1], "--xds-address="+addrs[2],
+		"--ateapi-insecure", "--ateapi-address="+ateapi, "--actor-port="+port, "--envoy-admin=off", "--status-address=off", "--metrics-address=off")...)
+	plan, _, err := c.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = start(c, plan, nil, newLog(io.Discard, nil, formatText)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	return c, s, plane
+}
+
+func ask(t *testing.T, addr, host string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequest("GET", "http://"+addr+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text)
+}
+
+const suffix = ".demo.actors.resources.substrate.ate.dev"
+
+func TestTheOwnFrontWakesActorsWithoutAnEnvoy(t *testing.T) {
+	c, _, plane := ownFront(t, "--parked-request-budget=300ms")
+	if status, body := ask(t, c.listen, "a"+suffix); status != 200 || body != "demo/a" {
+		t.Errorf("the answer is %d %q", status, body)
+	}
+	if status, body := ask(t, c.listen, "b"+suffix); status != 503 || !strings.Contains(body, "no free workers") {
+		t.Errorf("with no worker free: %d %q", status, body)
+	}
+	if status, body := ask(t, c.listen, "elsewhere"); status != 404 || !strings.Contains(body, "invalid actor reference") {
+		t.Errorf("for a host that names none: %d %q", status, body)
+	}
+	if n := plane.Resumes("demo/a"); n != 1 {
+		t.Errorf("it was resumed %d times", n)
+	}
+}
+
+func TestG10_AStopServesWhatTheOwnFrontHolds(t *testing.T) {
+	c, s, plane := ownFront(t, "--parked-request-budget=20s")
+	ask(t, c.listen, "a"+suffix)
+	served := make(chan int, 1)
+	go func() {
+		status, _ := ask(t, c.listen, "b"+suffix)
+		served <- status
+	}()
+	for s.router.Lot().Snapshot().Active == 0 {
+		<-time.After(time.Millisecond)
+	}
+	stop := make(chan os.Signal, 1)
+	stop <- syscall.SIGTERM
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.run(stop) }()
+	select {
+	case err := <-stopped:
+		t.Fatalf("it ends with a request parked: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	plane.Suspend("demo/a")
+	if status := <-served; status != 200 {
+		t.Errorf("the parked request is answered %d", status)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
