@@ -62,3 +62,16 @@ func TestAProgramWithoutAtenetHasNoneOfItsMetrics(t *testing.T) {
 		t.Errorf("/metrics has\n%s", text)
 	}
 }
+
+func TestThePageShowsTheProgramsNameAndSettings(t *testing.T) {
+	a := newAdmin(t, admin.Options{Name: "atenet-router", Settings: []admin.Setting{{Name: "--host-suffix", Value: "<example>"}}})
+	page := ask(a, "GET", "http://localhost/statusz").Body.String()
+	for _, want := range []string{"<title>atenet-router: starting</title>", "--host-suffix", "&lt;example&gt;"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if text := ask(a, "GET", "http://localhost/statusz.json").Body.String(); !strings.Contains(text, `"name": "atenet-router"`) || !strings.Contains(text, `"--host-suffix"`) {
+		t.Errorf("statusz.json is %s", text)
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+func TestProfilesAreForThisMachineOnly(t *testing.T) {
+	h := guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }))
+	for _, test := range []struct {
+		from, path string
+		want       int
+	}{
+		{"10.1.2.3:4567", "/statusz", http.StatusOK},
+		{"10.1.2.3:4567", "/debug/pprof/", http.StatusForbidden},
+		{"nonsense", "/debug/pprof/", http.StatusForbidden},
+		{"127.0.0.1:4567", "/debug/pprof/", http.StatusOK},
+		{"[::1]:4567", "/debug/pprof/", http.StatusOK},
+		{"[::ffff:127.0.0.1]:4567", "/debug/pprof/", http.StatusOK},
+	} {
+		req := httptest.NewRequest("GET", "http://router:4040"+test.path, nil)
+		req.RemoteAddr = test.from
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, req); w.Code != test.want {
+			t.Errorf("%s of %s: %d, want %d", test.path, test.from, w.Code, test.want)
+		}
+	}
+}
+
+func TestTheHealthServiceFollowsTheProgramsLife(t *testing.T) {
+	c, s, plane := ownFront(t, "--parked-request-budget=20s")
+	conn, err := grpc.NewClient(c.extproc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	watch, err := healthv1.NewHealthClient(conn).Watch(t.Context(), new(healthv1.HealthCheckRequest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustBe := func(want healthv1.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if got, err := watch.Recv(); err != nil || got.Status != want {
+			t.Fatalf("health is %v, %v, want %v", got, err, want)
+		}
+	}
+	mustBe(healthv1.HealthCheckResponse_SERVING)
+	ask(t, c.listen, "a"+suffix)
+	served := make(chan int, 1)
+	go func() { // ends with the answer
+		status, _ := ask(t, c.listen, "b"+suffix)
+		served <- status
+	}()
+	for s.router.Lot().Snapshot().Active == 0 {
+		pause(t.Context(), time.Millisecond)
+	}
+	stop := make(chan os.Signal, 1)
+	stop <- syscall.SIGTERM
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.run(stop) }() // ends with the stop
+	mustBe(healthv1.HealthCheckResponse_NOT_SERVING)
+	plane.Suspend("demo/a")
+	if status := <-served; status != 200 {
+		t.Errorf("the parked request is answered %d", status)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheMetricsAddressHasNothingElse(t *testing.T) {
+	h := onlyMetrics(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }))
+	for path, want := range map[string]int{"/metrics": 200, "/statusz": 404, "/debug/pprof/": 404} {
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequest("GET", path, nil)); w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+	}
+}
+
+func TestATakenAddressIsSaidWithItsFlag(t *testing.T) {
+	c, _, _ := ownFront(t)
+	other := *c
+	other.listen = ""
+	plan, _, err := other.check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(&other, plan, nil, newLog(io.Discard, nil, formatText)); err == nil || !strings.Contains(err.Error(), "--extproc-address: another program listens on "+c.extproc) {
+		t.Errorf("start = %v", err)
+	}
+}
