@@ -12,7 +12,8 @@
 //	/healthz       200 while the process lives
 //	/readyz        200 while it takes requests, 503 before and while it drains
 //	/metrics       Prometheus text or OpenMetrics
-//	/statusz       a page for people; ?refresh=5 loads it again every 5 s
+//	/statusz       a page for people, live; without scripts ?refresh=5 loads it again every 5 s
+//	/configz       the configuration in force, and its time plan
 //	/statusz.json  the same for programs; ?after=NAME&limit=N pages through the actors
 //	/api/v1/       lists that can be searched, and changes; docs/openapi.yaml
 //	/debug/pprof/  profiles of the process
@@ -82,6 +83,8 @@ type Admin struct {
 
 	configuration atomic.Pointer[func() Configuration] // see SetConfig
 
+	live live
+
 	seenMu sync.Mutex // guards what look shares, and is held while one looks for all
 	seen   router.Snapshot
 	seenAt time.Time
@@ -113,7 +116,10 @@ func New(o Options) (*Admin, error) {
 	a.mux.HandleFunc("/readyz", a.readyz)
 	a.mux.Handle("/metrics", m.handler)
 	a.mux.HandleFunc("/statusz", a.statusz)
-	a.mux.HandleFunc("/statusz.css", stylesheet)
+	a.mux.HandleFunc("/statusz/live", a.statuszLive)
+	a.mux.HandleFunc("/configz", a.configz)
+	a.mux.HandleFunc("/statusz.css", asset("statusz.css", "text/css"))
+	a.mux.HandleFunc("/statusz.js", asset("statusz.js", "text/javascript"))
 	a.mux.HandleFunc("/statusz.json", a.statuszJSON)
 	for pattern, handler := range a.routes() {
 		a.mux.HandleFunc(pattern, handler)
@@ -157,7 +163,7 @@ func (a *Admin) Observe(rec router.Record) { a.metrics.observe(rec) }
 func (a *Admin) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")

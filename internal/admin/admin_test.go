@@ -291,7 +291,7 @@ func TestThePageEscapesWhatActorsAndClientsSay(t *testing.T) {
 	r.Record(router.Record{ID: `"><script>`, Method: "<M>", Actor: "<i>", Detail: `" onclick="x`})
 	w := ask(a, "GET", "http://localhost/statusz?refresh=2")
 	body := w.Body.String()
-	for _, bad := range []string{"<script>", "<b>exit", "<M>", "<i>", `" onclick="x`} {
+	for _, bad := range []string{"<script>alert", "><script>", "<b>exit", "<M>", "<i>", `" onclick="x`} {
 		if strings.Contains(body, bad) {
 			t.Errorf("the page has %s in it", bad)
 		}
@@ -310,7 +310,7 @@ func TestEveryPathOverARealConnection(t *testing.T) {
 	server := httptest.NewServer(a)
 	defer server.Close()
 	for path, kind := range map[string]string{
-		"/": "text/html", "/healthz": "text/plain", "/metrics": "text/plain", "/statusz": "text/html", "/statusz.css": "text/css",
+		"/": "text/html", "/healthz": "text/plain", "/metrics": "text/plain", "/statusz": "text/html", "/statusz.css": "text/css", "/statusz.js": "text/javascript",
 		"/statusz.json": "application/json", "/debug/pprof/": "text/html", "/debug/pprof/goroutine?debug=1": "text/plain",
 	} {
 		resp, err := http.Get(server.URL + path)
@@ -379,7 +379,7 @@ func TestWhatNeverHappenedHasNoTime(t *testing.T) {
 	if text := ask(a, "GET", "http://localhost/statusz.json").Body.String(); strings.Contains(text, "0001-01-01") || strings.Contains(text, "last_wake") {
 		t.Errorf("an actor that never woke has times: %s", text)
 	}
-	if text := ask(a, "GET", "http://localhost/statusz").Body.String(); !strings.Contains(text, `<td class="n">0<td class="n">–<td>scripted`) {
+	if text := ask(a, "GET", "http://localhost/statusz").Body.String(); !strings.Contains(text, `<td class="n" data-l="wake-ups">0<td class="n" data-l="p50">–`) {
 		t.Errorf("the page has no dash for the wake-up of an actor that never woke:\n%s", text)
 	}
 }

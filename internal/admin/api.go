@@ -224,30 +224,34 @@ func answer(w http.ResponseWriter, shown any) {
 	encoder.Encode(shown) // fails only if the client has left
 }
 
-func (a *Admin) statusNow(query) (Status, error) {
-	seen := a.look(0)
+func (a *Admin) statusNow(query) (Status, error) { return a.statusOf(a.look(0)), nil }
+
+func (a *Admin) statusOf(seen router.Snapshot) Status {
 	s := Status{Name: a.options.Name, Version: a.options.Version, State: a.state(), Now: time.Now(), Started: a.started,
 		Settings: append([]Setting{}, a.options.Settings...), Lot: lotOf(seen), Totals: seen.Totals,
 		Actors: make(map[router.State]int), Pools: len(seen.Plane.Pools)}
 	for _, actor := range seen.Plane.Actors {
 		s.Actors[actor.State]++
 	}
-	return s, nil
+	return s
 }
 
-func (a *Admin) actors(q query) (Actors, error) {
-	var found []router.ActorSnapshot
-	for _, actor := range a.look(0).Plane.Actors {
+func (a *Admin) actors(q query) (Actors, error) { return a.actorsOf(a.look(0), q), nil }
+
+func (a *Admin) actorsOf(seen router.Snapshot, q query) Actors {
+	var found []*router.ActorSnapshot
+	for i := range seen.Plane.Actors {
+		actor := &seen.Plane.Actors[i]
 		if q.is("pool", actor.Pool) && q.is("state", string(actor.State)) && q.matches(actor.Name, actor.Pool, string(actor.State), actor.LastError) {
 			found = append(found, actor)
 		}
 	}
-	page, next := named(found, q, func(s router.ActorSnapshot) string { return s.Name })
+	page, next := named(found, q, func(s *router.ActorSnapshot) string { return s.Name })
 	out := Actors{Total: len(found), Next: next, Rows: []Actor{}}
 	for _, actor := range page {
-		out.Rows = append(out.Rows, a.actorOf(actor))
+		out.Rows = append(out.Rows, a.actorOf(*actor))
 	}
-	return out, nil
+	return out
 }
 
 // actorOf adds to an actor what the router knows of its wake-ups.
@@ -275,19 +279,23 @@ func (a *Admin) actorNow(name string) (Actor, error) {
 	return a.actorOf(all[i]), nil
 }
 
-func (a *Admin) pools(q query) (Pools, error) {
+func (a *Admin) pools(q query) (Pools, error) { return poolsOf(a.look(0), q), nil }
+
+func poolsOf(seen router.Snapshot, q query) Pools {
 	var found []Pool
-	for _, p := range a.look(0).Plane.Pools {
+	for _, p := range seen.Plane.Pools {
 		if q.matches(p.Name) {
 			found = append(found, poolOf(p))
 		}
 	}
 	page, next := named(found, q, func(p Pool) string { return p.Name })
-	return Pools{Total: len(found), Next: next, Rows: append([]Pool{}, page...)}, nil
+	return Pools{Total: len(found), Next: next, Rows: append([]Pool{}, page...)}
 }
 
-func (a *Admin) parked(q query) (Parked, error) {
-	out := Parked{Lot: lotOf(a.look(0)), Rows: []ParkedRequest{}}
+func (a *Admin) parked(q query) (Parked, error) { return a.parkedOf(a.look(0), q) }
+
+func (a *Admin) parkedOf(seen router.Snapshot, q query) (Parked, error) {
+	out := Parked{Lot: lotOf(seen), Rows: []ParkedRequest{}}
 	r := a.router.Load()
 	if r == nil {
 		return out, nil
@@ -311,9 +319,11 @@ func (a *Admin) parked(q query) (Parked, error) {
 	return out, err
 }
 
-func (a *Admin) requests(q query) (Requests, error) {
+func (a *Admin) requests(q query) (Requests, error) { return requestsOf(a.look(0), q) }
+
+func requestsOf(seen router.Snapshot, q query) (Requests, error) {
 	var found []router.Record
-	for _, rec := range a.look(0).Recent {
+	for _, rec := range seen.Recent {
 		if q.is("actor", rec.Actor) && q.is("route", rec.Route) && q.is("reason", string(rec.Reason)) &&
 			q.matches(rec.ID, rec.Method, rec.Route, rec.Actor, rec.Instead, string(rec.Reason), strconv.Itoa(rec.Status)) {
 			found = append(found, rec)

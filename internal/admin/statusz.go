@@ -4,8 +4,6 @@ import (
 	"embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
-	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,10 +19,10 @@ const (
 	defaultActors = 200
 )
 
-//go:embed statusz.html statusz.css
+//go:embed statusz.html configz.html statusz.css statusz.js
 var files embed.FS
 
-// status is what /statusz and /statusz.json show.
+// status is what /statusz.json shows.
 type status struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version"`
@@ -186,22 +184,6 @@ func requestOf(rec router.Record) Request {
 	return out
 }
 
-var page = template.Must(template.New("statusz.html").Funcs(template.FuncMap{
-	"short":   short,
-	"ago":     func(now, t time.Time) string { return short(now.Sub(t)) },
-	"clock":   func(t time.Time) string { return t.Format("15:04:05.000") },
-	"percent": percent,
-	"never":   time.Time.IsZero,
-}).ParseFS(files, "statusz.html"))
-
-// percent returns where d lies in whole, from 0 to 100, for the waterfalls.
-func percent(d, whole time.Duration) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return math.Round(1000*min(max(float64(d)/float64(whole), 0), 1)) / 10
-}
-
 // short rounds a duration to what people compare.
 func short(d time.Duration) string {
 	switch {
@@ -225,29 +207,4 @@ func trimmed(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
-}
-
-func (a *Admin) statusz(w http.ResponseWriter, req *http.Request) {
-	query := req.URL.Query()
-	s, err := a.status(query)
-	if err != nil {
-		say(w, http.StatusBadRequest, err.Error())
-		return
-	}
-	refresh, _ := strconv.Atoi(query.Get("refresh"))
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	page.Execute(w, struct { // fails only if the client has left
-		*status
-		Refresh int
-	}{s, min(max(refresh, 0), 3600)})
-}
-
-func stylesheet(w http.ResponseWriter, _ *http.Request) {
-	css, err := files.ReadFile("statusz.css")
-	if err != nil {
-		say(w, http.StatusInternalServerError, err.Error())
-		return
-	}
-	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	w.Write(css)
 }

@@ -1,0 +1,287 @@
+package admin
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"layover/internal/router"
+)
+
+// view is what the page shows of a router.
+type view struct {
+	Status
+	Live     bool // text that the page's script writes is left out
+	Query    url.Values
+	Operable bool // something can be changed
+	Reload   *config
+	InForce  bool // there is a configuration to show
+	Refresh  int
+
+	ActorPage Actors
+	PoolPage  Pools
+	Parked    Parked
+	Requests  Requests
+}
+
+// How many rows the page has of each list, without a wish.
+const (
+	pageActors = 100
+	pageParked = 20
+)
+
+var pages = template.Must(template.New("statusz.html").Funcs(template.FuncMap{
+	"short":   short,
+	"clock":   func(t time.Time) string { return t.Format("15:04:05.000") },
+	"percent": percent,
+	"never":   time.Time.IsZero,
+	"states": func() []router.State {
+		return []router.State{router.Awake, router.Waking, router.GoingToSleep, router.Failed, router.Asleep}
+	},
+	"plus":    func(a, b int) int { return a + b },
+	"segment": url.PathEscape,
+}).ParseFS(files, "statusz.html", "configz.html"))
+
+// Ago is an element that says how long ago t was. The page's script writes it
+// anew each second, so that what else stands there need not be sent again.
+func (v *view) Ago(t time.Time) template.HTML { return v.clock("ago", t, v.Now.Sub(t)) }
+
+// Left is an element that says how long it is until d from now.
+func (v *view) Left(d time.Duration) template.HTML {
+	return v.clock("left", v.Now.Add(d).Round(100*time.Millisecond), d)
+}
+
+func (v *view) clock(kind string, t time.Time, d time.Duration) template.HTML {
+	text := ""
+	if !v.Live {
+		text = short(max(0, d))
+	}
+	return template.HTML(fmt.Sprintf(`<time data-%s="%d">%s</time>`, kind, t.UnixMilli(), text)) // numbers and units only
+}
+
+// Next is the page's address with another part of a list.
+func (v *view) Next(after string) string {
+	values := url.Values{"after": {after}}
+	for name, value := range v.Query {
+		if name != "after" {
+			values[name] = value
+		}
+	}
+	return "/statusz?" + values.Encode()
+}
+
+// Get is a parameter of the page's address.
+func (v *view) Get(name string) string { return v.Query.Get(name) }
+
+// Rest is how much of a pool's line is not shown.
+func (v *view) Rest(p Pool) int { return p.Waiting - len(p.Line) }
+
+// view looks at the router. What it shows is at most old.
+func (a *Admin) view(values url.Values, old time.Duration) (*view, error) {
+	q, err := queryOf(values, pageActors, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	seen := a.look(old)
+	v := &view{Query: values, Operable: a.control.Load() != nil, Reload: a.configNow(), InForce: a.configuration.Load() != nil}
+	v.Status = a.statusOf(seen)
+	v.ActorPage = a.actorsOf(seen, q)
+	search := query{Values: url.Values{}, words: q.words, limit: maxRows}
+	all := query{Values: url.Values{}, limit: maxRows}
+	v.PoolPage = poolsOf(seen, all)
+	all.limit = pageParked
+	if v.Parked, err = a.parkedOf(seen, all); err != nil {
+		return nil, err
+	}
+	v.Requests, err = requestsOf(seen, search)
+	return v, err
+}
+
+func (a *Admin) statusz(w http.ResponseWriter, req *http.Request) {
+	values := req.URL.Query()
+	v, err := a.view(values, 0)
+	if err != nil {
+		refuse(w, problemOf(err))
+		return
+	}
+	refresh, _ := strconv.Atoi(values.Get("refresh"))
+	v.Refresh = min(max(refresh, 0), 3600)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	pages.ExecuteTemplate(w, "statusz.html", v) // fails only if the client has left
+}
+
+func (a *Admin) configz(w http.ResponseWriter, _ *http.Request) {
+	c, err := a.configInForce(query{})
+	if err != nil {
+		refuse(w, problemOf(err))
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	pages.ExecuteTemplate(w, "configz.html", struct {
+		Configuration
+		Name, Version string
+		Reload        *config
+		Settings      []Setting
+	}{c, a.options.Name, a.options.Version, a.configNow(), a.options.Settings}) // fails only if the client has left
+}
+
+// asset answers with a file of the page.
+func asset(name, kind string) http.HandlerFunc {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic("admin: " + err.Error()) // it is embedded
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind+"; charset=utf-8")
+		w.Write(text)
+	}
+}
+
+// The sections of the page that are sent again when they change.
+var sections = []string{"state", "lot", "pools", "actors", "requests"}
+
+// How the page is kept up to date.
+const (
+	liveEvery   = time.Second
+	liveSharing = 800 * time.Millisecond // pages that look within it see the same
+	liveSilence = 15 * time.Second       // something is sent at least so often
+	liveWrite   = 10 * time.Second       // a client that takes nothing for so long is gone
+	mostLive    = 100                    // pages at once
+)
+
+// rendered is what pages with one query show at one look.
+type rendered struct {
+	at       time.Time // of the look
+	sections map[string]string
+}
+
+// live has the last renderings, which pages share.
+type live struct {
+	mu   sync.Mutex // held while one renders for all
+	open int
+	of   map[string]rendered // by query
+}
+
+// render returns the sections for a query. The map is not changed any more.
+func (a *Admin) render(values url.Values) (map[string]string, error) {
+	key := values.Encode()
+	l := &a.live
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r, ok := l.of[key]; ok && time.Since(r.at) < liveSharing {
+		return r.sections, nil
+	}
+	v, err := a.view(values, liveSharing)
+	if err != nil {
+		return nil, err
+	}
+	v.Live = true
+	out := make(map[string]string)
+	for _, name := range sections {
+		var b bytes.Buffer
+		if err := pages.ExecuteTemplate(&b, name, v); err != nil {
+			return nil, err
+		}
+		out[name] = b.String()
+	}
+	if l.of == nil || len(l.of) >= mostLive {
+		l.of = make(map[string]rendered)
+	}
+	l.of[key] = rendered{time.Now(), out}
+	return out, nil
+}
+
+func (l *live) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open >= mostLive {
+		return false
+	}
+	l.open++
+	return true
+}
+
+func (l *live) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open--; l.open == 0 {
+		l.of = nil
+	}
+}
+
+// statuszLive sends the sections of the page that have changed, each second, as
+// server-sent events, until the client leaves.
+func (a *Admin) statuszLive(w http.ResponseWriter, req *http.Request) {
+	values := req.URL.Query()
+	if _, err := queryOf(values, pageActors, maxRows); err != nil {
+		refuse(w, problemOf(err))
+		return
+	}
+	if !a.live.enter() {
+		refuse(w, problem(http.StatusServiceUnavailable, "%d pages are open already", mostLive))
+		return
+	}
+	defer a.live.leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	controller := http.NewResponseController(w)
+	ticker := time.NewTicker(liveEvery)
+	defer ticker.Stop()
+	sent := make(map[string]string)
+	last := time.Now()
+	for {
+		now, err := a.render(values)
+		if err != nil {
+			return
+		}
+		controller.SetWriteDeadline(time.Now().Add(liveWrite)) // where there is none, the client's leaving ends it
+		for _, name := range sections {
+			if sent[name] == now[name] {
+				continue
+			}
+			sent[name], last = now[name], time.Now()
+			text, err := json.Marshal(now[name])
+			if err != nil {
+				return
+			}
+			if _, err := fmt.Fprintf(w, "event: section\ndata: {\"name\":%q,\"html\":%s}\n\n", name, text); err != nil {
+				return
+			}
+		}
+		if time.Since(last) >= liveSilence {
+			last = time.Now()
+			fmt.Fprint(w, ": still here\n\n")
+		}
+		if controller.Flush() != nil {
+			return
+		}
+		select {
+		case <-req.Context().Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// percent returns where d lies in whole, from 0 to 100, for the waterfalls.
+func percent(d, whole time.Duration) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return math.Round(1000*min(max(float64(d)/float64(whole), 0), 1)) / 10
+}
+
+// Where names where an actor is.
+func (s Actor) Where() string {
+	if s.PID == 0 {
+		return s.Addr
+	}
+	return cmp.Or(s.Addr, "no address yet") + ", pid " + strconv.Itoa(s.PID)
+}
