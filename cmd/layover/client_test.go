@@ -71,7 +71,7 @@ func TestARunningRouterIsLookedAtAndChanged(t *testing.T) {
 	has(out, "small\n")
 	for want, args := range map[string][]string{
 		"none: there is no actor of this name":              {"wake", "none"},
-		"no request of this id is among the last 1":         {"why", "none"},
+		"no request of this id is among the last":           {"why", "none"},
 		"workers must be a number from 1 to 100000":         {"resize", "small", "0"},
 		`"many" is not a number of workers`:                 {"resize", "small", "many"},
 		"there is no actor of this name":                    {"logs", "none"},
