@@ -66,6 +66,14 @@ func ask(t *testing.T, addr, host string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
+// mustPark waits until a request is parked.
+func mustPark(t *testing.T, s *server) {
+	t.Helper()
+	if !soon(t.Context(), func() bool { return s.router.Lot().Snapshot().Active == 1 }) {
+		t.Fatal("the request does not park")
+	}
+}
+
 const suffix = ".demo.actors.resources.substrate.ate.dev"
 
 func TestTheOwnFrontWakesActorsWithoutAnEnvoy(t *testing.T) {
@@ -92,9 +100,7 @@ func TestG10_AStopServesWhatTheOwnFrontHolds(t *testing.T) {
 		status, _ := ask(t, c.listen, "b"+suffix)
 		served <- status
 	}()
-	for s.router.Lot().Snapshot().Active == 0 {
-		<-time.After(time.Millisecond)
-	}
+	mustPark(t, s)
 	stop := make(chan os.Signal, 1)
 	stop <- syscall.SIGTERM
 	stopped := make(chan error, 1)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -61,9 +60,7 @@ func TestTheHealthServiceFollowsTheProgramsLife(t *testing.T) {
 		status, _ := ask(t, c.listen, "b"+suffix)
 		served <- status
 	}()
-	for s.router.Lot().Snapshot().Active == 0 {
-		pause(t.Context(), time.Millisecond)
-	}
+	mustPark(t, s)
 	stop := make(chan os.Signal, 1)
 	stop <- syscall.SIGTERM
 	stopped := make(chan error, 1)
