@@ -300,8 +300,11 @@ func (s *server) where() []string {
 func (s *server) observe(rec router.Record) {
 	s.admin.Observe(rec)
 	ctx := context.Background()
-	if rec.Reason == router.PlaneFailed { // what a client is not told
+	switch rec.Reason {
+	case router.PlaneFailed: // what a client is not told
 		s.log.Warn("the control plane failed", "actor", rec.Actor, "id", rec.ID, "detail", rec.Detail)
+	case router.Internal, router.StartFailed, router.ActorUnreachable, router.ActorFailed:
+		s.log.Warn("request not served", "reason", rec.Reason, "actor", rec.Actor, "id", rec.ID, "detail", rec.Detail)
 	}
 	if !s.log.Enabled(ctx, slog.LevelDebug) {
 		return

@@ -54,6 +54,7 @@ type config struct {
 
 	LogLevel  slog.Level
 	LogFormat string
+	AccessLog bool // a line per request at info
 
 	Pools  []pool
 	Actors []actor
@@ -242,7 +243,7 @@ func (c *config) read(r *reader, f fields) {
 	c.MaxConnections = r.integer(f, "max_connections", 0, 1<<30, 0)
 	c.MaxStreams = r.integer(f, "max_streams", 1, 4000, defaultMaxStreams)
 	c.readEnvoy(r, r.fields(f.values["envoy"], "envoy", envoyFields...), f.has("envoy"))
-	c.readLog(r, r.fields(f.values["log"], "log", "level", "format"))
+	c.readLog(r, r.fields(f.values["log"], "log", "level", "format", "access"))
 
 	d := c.readDefaults(r, r.fields(f.values["defaults"], "defaults", defaultFields...))
 	c.Direct = router.Route{Name: "actor_header", Budget: d.budget, MaxBudget: max(d.maxBudget, d.budget)}
@@ -293,6 +294,7 @@ func (c *config) readLog(r *reader, f fields) {
 	if err := c.LogLevel.UnmarshalText([]byte(level)); err != nil {
 		r.add(f.at("level"), "level: %v", err)
 	}
+	c.AccessLog = r.boolean(f, "access")
 	c.LogFormat = r.choice(f, "format", formatText, formatText, formatJSON)
 }
 

@@ -82,6 +82,7 @@ func (s *server) apply(next *config) error {
 		}
 	}
 	s.level.Set(next.LogLevel)
+	s.access.Store(next.AccessLog)
 	if s.cert != nil {
 		if err := s.cert.use(next.TLS); err != nil {
 			s.log.Error("reload: the last certificate stays", "err", err)
@@ -161,6 +162,9 @@ func (c *config) changes(next *config) (changes []string) {
 	}
 	if c.LogLevel != next.LogLevel {
 		note("log level is %s, before %s", next.LogLevel, c.LogLevel)
+	}
+	if c.AccessLog != next.AccessLog {
+		note("access log is %s", map[bool]string{true: "on", false: "off"}[next.AccessLog])
 	}
 	if c.TLS != next.TLS {
 		note("tls files changed")

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,10 +25,12 @@ import (
 
 // server is a proxy that runs.
 type server struct {
-	log    *slog.Logger
-	level  *slog.LevelVar
-	config *config // in force; only the goroutine in run uses it after start
-	tried  string  // digest of what the last reload read; only that goroutine uses it
+	log      *slog.Logger
+	level    *slog.LevelVar
+	access   atomic.Bool // each request has a line at info
+	outcomes *outcomes
+	config   *config // in force; only the goroutine in run uses it after start
+	tried    string  // digest of what the last reload read; only that goroutine uses it
 
 	plane  *local.Plane
 	lot    *parking.Lot
@@ -49,7 +52,8 @@ type server struct {
 // called with each request that has its answer; it may be nil. After an error
 // nothing of it is left.
 func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(router.Record)) (_ *server, err error) {
-	s := &server{log: log, level: level, config: c, tried: c.sum, observer: observer, tell: func(string) {}, failed: make(chan error, len(c.Listen)+3)}
+	s := &server{log: log, level: level, config: c, tried: c.sum, observer: observer, outcomes: newOutcomes(log), tell: func(string) {}, failed: make(chan error, len(c.Listen)+3)}
+	s.access.Store(c.AccessLog)
 	defer func() {
 		if err != nil {
 			s.close()
@@ -221,19 +225,23 @@ func (s *server) observe(rec router.Record) {
 	if s.observer != nil {
 		s.observer(rec)
 	}
-	ctx := context.Background()
-	if !s.log.Enabled(ctx, slog.LevelDebug) {
+	s.outcomes.observe(rec)
+	ctx, level := context.Background(), slog.LevelDebug
+	if s.access.Load() {
+		level = slog.LevelInfo
+	}
+	if !s.log.Enabled(ctx, level) {
 		return
 	}
 	ledger := rec.Budget.Ledger()
-	attrs := []slog.Attr{slog.String("id", rec.ID), slog.String("method", rec.Method),
+	attrs := []slog.Attr{slog.String("id", rec.ID), slog.String("method", rec.Method), slog.String("host", cut(rec.Host)), slog.String("path", cut(rec.Path)),
 		slog.String("route", rec.Route), slog.String("actor", rec.Actor), slog.String("instead_of", rec.Instead), slog.Int("band", rec.Band), slog.Int("status", rec.Status),
 		slog.String("reason", string(rec.Reason)), slog.String("detail", rec.Detail), slog.String("wake", string(rec.Wake)),
 		slog.Duration("parked", rec.ParkedFor), slog.Duration("took", rec.Took), slog.String("ledger", ledger.String())}
 	if skew := ledger.Skew(time.Now()); skew.Abs() >= time.Second { // the machine slept, or its clock was set
 		attrs = append(attrs, slog.Duration("wall_skew", skew))
 	}
-	s.log.LogAttrs(ctx, slog.LevelDebug, "request", attrs...)
+	s.log.LogAttrs(ctx, level, "request", attrs...)
 }
 
 // run reloads and stops when told to, and reloads when changed says that the

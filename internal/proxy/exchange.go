@@ -294,6 +294,7 @@ func (x *exchange) refuse(e *router.Error) {
 
 // reply answers the request without an actor.
 func (x *exchange) reply(write func()) {
+	x.w.Header()[requestIDHeader] = []string{x.id}
 	drain, closes := false, x.asksToSwitch()
 	if x.hasBody() && x.in.ProtoMajor == 1 {
 		// Else net/http would read from the body before it sends the answer.
@@ -328,7 +329,7 @@ func (x *exchange) drain() {
 func (x *exchange) record(status int, e *router.Error) {
 	x.recorded = true
 	rec := router.Record{
-		ID: x.id, At: x.arrived, Method: x.in.Method, Route: x.route.Name, Actor: x.actor, Instead: x.instead, Band: x.band,
+		ID: x.id, At: x.arrived, Method: x.in.Method, Host: x.in.Host, Path: x.in.URL.Path, Route: x.route.Name, Actor: x.actor, Instead: x.instead, Band: x.band,
 		Wait: x.wait, Status: status, Took: time.Since(x.arrived),
 	}
 	if x.budget != nil {
@@ -342,14 +343,7 @@ func (x *exchange) record(status int, e *router.Error) {
 }
 
 func (x *exchange) logFault(e *router.Error) {
-	level := slog.LevelDebug
-	switch e.Reason {
-	case router.Internal:
-		level = slog.LevelError
-	case router.StartFailed, router.ActorUnreachable, router.ActorFailed:
-		level = slog.LevelWarn
-	}
-	x.proxy.log.Log(x.in.Context(), level, "request refused",
+	x.proxy.log.Log(x.in.Context(), slog.LevelDebug, "request refused",
 		"reason", e.Reason, "actor", e.Actor, "route", x.route.Name, "id", x.id, "err", e)
 }
 

@@ -483,3 +483,18 @@ func TestTheHandlerWorksWithoutAListener(t *testing.T) {
 
 // loopback are the peers of these tests.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+func TestEachAnswerHasTheRequestsIDOnce(t *testing.T) {
+	f := newFixture(t, setup{})
+	f.actorH1("a", true, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X-Request-Id", "the actor's own") })
+	for name, host := range map[string]string{"of an actor": "a", "of the router": "nobody"} {
+		resp := get(t, do(f.client(1), f.request("GET", host, "/where?secret", nil))).resp
+		rec := f.record()
+		if got := resp.Header["X-Request-Id"]; len(got) != 1 || got[0] != rec.ID || rec.ID == "" {
+			t.Errorf("the answer %s has X-Request-Id %q, the record %q", name, got, rec.ID)
+		}
+		if rec.Host != host+".test" || rec.Path != "/where" {
+			t.Errorf("the record %s is of host %q, path %q", name, rec.Host, rec.Path)
+		}
+	}
+}

@@ -263,6 +263,7 @@ func (x *exchange) modifyResponse(resp *http.Response) error {
 	if resp.StatusCode != http.StatusSwitchingProtocols && (resp.ContentLength < 0 || resp.Trailer != nil) {
 		resp.Body = &privateTrailer{resp.Body, resp, x.trust}
 	}
+	resp.Header[requestIDHeader] = []string{x.id} // also if the actor has one of its own: this one is in the log
 	x.watchStream(resp)
 	if x.instead != "" {
 		resp.Header.Set(fallbackHeader, x.actor)

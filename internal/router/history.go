@@ -17,6 +17,8 @@ type Record struct {
 	ID      string
 	At      time.Time // arrival
 	Method  string
+	Host    string // as the client sent it
+	Path    string // without the query, which may have secrets
 	Route   string // empty when none matched
 	Actor   string
 	Instead string // the actor that was asked for, if Actor is its fallback
