@@ -56,7 +56,7 @@ func ask(t *testing.T, addr, host string) (status int, body string) {
 		t.Fatal(err)
 	}
 	req.Host = host
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{Timeout: 30 * time.Second}).Do(req)
 	if err != nil {
 		t.Error(err)
 		return 0, ""
