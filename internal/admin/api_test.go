@@ -217,6 +217,16 @@ func TestWrongChangesAreAnsweredWithWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestAnActorThatIsGoneWithItsSleepIsAsleep(t *testing.T) {
+	a, _ := withRouter(t, 0, "x")
+	a.SetControl(&plane{}, token)
+	w := post(a, "/api/v1/actors/of-a-template/sleep", "", "Authorization", "Bearer "+token)
+	var got admin.Actor
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || got.Name != "of-a-template" || got.State != router.Asleep {
+		t.Errorf("%d, %v: %s", w.Code, err, w.Body)
+	}
+}
+
 func TestASleepThatTakesLongIsNotWaitedForLongerThanAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := withRouter(t, 0, "x")

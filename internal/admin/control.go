@@ -170,10 +170,14 @@ func (a *Admin) sleep(c *control, req *http.Request) (any, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(req.Context(), wait, problem(http.StatusServiceUnavailable, "it is still going to sleep after %v: requests are with it, or its program takes its grace", wait))
 	defer cancel()
-	if err := c.Sleep(ctx, req.PathValue("actor")); err != nil {
+	name := req.PathValue("actor")
+	if err := c.Sleep(ctx, name); err != nil {
 		return nil, err
 	}
-	return a.actorNow(req.PathValue("actor"))
+	if s, err := a.actorNow(name); err == nil {
+		return s, nil
+	}
+	return Actor{ActorSnapshot: router.ActorSnapshot{Name: name, State: router.Asleep}}, nil // a template's, which is gone with that
 }
 
 func (a *Admin) resize(c *control, req *http.Request) (any, error) {
