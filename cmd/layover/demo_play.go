@@ -157,9 +157,7 @@ func (d *demo) play(ctx context.Context) error {
 		return err
 	}
 	d.screen.say("workers go round")
-	if err := d.watch.beginOrder(ctx); err != nil {
-		return err
-	}
+	d.watch.beginOrder()
 	if err := d.openGates(ctx); err != nil {
 		return err
 	}

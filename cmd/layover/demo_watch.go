@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -50,7 +49,7 @@ func (w *watcher) run() {
 		case <-w.done:
 			return
 		case <-tick.C:
-			w.look(w.router.Snapshot())
+			w.look()
 		}
 	}
 }
@@ -60,9 +59,12 @@ func (w *watcher) stop() {
 	<-w.ended
 }
 
-func (w *watcher) look(s router.Snapshot) {
+// look takes its snapshot under mu, so that looks come in the order of what
+// they saw, whoever looks.
+func (w *watcher) look() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	s := w.router.Snapshot()
 	pool := s.Plane.Pools[0]
 	now := time.Now()
 	if w.looks++; w.looks > 1 {
@@ -113,28 +115,16 @@ func departures(before, after []turnstile.Claim) (served, overtook int) {
 	return served, overtook
 }
 
-// beginOrder watches the line from now on. It returns after the first look.
-func (w *watcher) beginOrder(ctx context.Context) error {
+// beginOrder watches the line from now on.
+func (w *watcher) beginOrder() {
 	w.mu.Lock()
 	w.ordered = true
-	from := w.looks
 	w.mu.Unlock()
-	for {
-		w.mu.Lock()
-		looked := w.looks > from
-		w.mu.Unlock()
-		if looked {
-			return nil
-		}
-		pause(ctx, time.Millisecond)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
+	w.look()
 }
 
 func (w *watcher) endOrder() {
-	w.look(w.router.Snapshot())
+	w.look()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ordered = false
