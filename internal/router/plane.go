@@ -8,12 +8,13 @@ import (
 )
 
 // Target is where an awake actor is reached. It is comparable: two equal
-// targets are the same process behind the same address, so a front may keep
-// connections per target and must drop them when the target changes.
+// targets of one actor are the same process behind the same address, so a front
+// may keep an actor's connections as long as its target stays. Targets of
+// different actors say nothing of each other.
 type Target struct {
 	Addr     string // host:port
 	Protocol string // ProtocolH1 or ProtocolH2C
-	Wake     uint64 // number of the wake-up that made it, so that a reused port is a new target
+	Wake     uint64 // grows with each wake-up of the actor, so that a reused port is a new target
 }
 
 // The protocols that a front speaks to an actor.

@@ -2,7 +2,6 @@ package substrate
 
 import (
 	"fmt"
-	"hash/fnv"
 	"net"
 	"net/netip"
 	"strconv"
@@ -86,15 +85,6 @@ func (p *Plane) target(ref Ref, a *ateapi.Actor) (router.Target, error) {
 	return router.Target{
 		Addr:     net.JoinHostPort(ip.Unmap().String(), strconv.Itoa(int(p.o.Port))),
 		Protocol: router.ProtocolH1,
-		Wake:     wake(ref, a),
+		Wake:     uint64(a.GetMetadata().GetVersion()), // which grows with each resume, and stays while it runs undisturbed
 	}, nil
-}
-
-// wake is a number that is the same as long as the actor runs undisturbed where
-// it does, and another one for every other actor: a worker's address alone does
-// not tell them apart, and their versions are counted each for itself.
-func wake(ref Ref, a *ateapi.Actor) uint64 {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %s %d", ref, a.GetMetadata().GetUid(), a.GetMetadata().GetVersion())
-	return h.Sum64()
 }

@@ -158,19 +158,6 @@ func TestR10_AnActorThatIsStuckIsWaitedForWithABoundAndTriedAgain(t *testing.T) 
 	}
 }
 
-func TestAnActorOnTheWorkerOfAnotherIsAnotherTarget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(1, 2, 0)
-		r := newRouter(newPlane(t, s, substrate.Options{}), 10)
-		first := send(r, name(0), 0, time.Second).mustServe(t)
-		s.Suspend(name(0))
-		second := send(r, name(1), 0, time.Second).mustServe(t)
-		if first.Target.Addr != second.Target.Addr || first.Target == second.Target {
-			t.Errorf("the targets are %v and %v: a front would use the connections of the first for the second", first.Target, second.Target)
-		}
-	})
-}
-
 func TestR10_AHungCallEndsAtItsCeilingAndTheNextRequestTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(1, 1, 0)
