@@ -86,6 +86,8 @@ func (s *server) drain(ctx context.Context) error {
 		}
 		active, err := s.active(ctx)
 		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
 		case errors.Is(err, context.DeadlineExceeded): // it is busy
 		case err != nil: // it has ended: so have its requests
 			return s.front.Wait(ctx)
