@@ -36,6 +36,7 @@ type server struct {
 	lot    *parking.Lot
 	router *router.Router
 	proxy  *proxy.Proxy
+	traces *traces // nil: nobody collects
 	admin  *admin.Admin
 	cert   *certificate // nil: clear text
 	envoy  *envoyFront  // nil: there is no Envoy in front
@@ -85,11 +86,18 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 	s.router = router.New(s.plane, s.lot, router.Options{Linger: c.Linger, Observe: s.observe})
 	s.router.SetNames(names)
 	s.router.SetLimits(c.limits())
-	s.proxy = proxy.New(s.router, proxy.Options{
+	front := proxy.Options{
 		Trust: c.trust(), Log: log,
 		ReadHeaderTimeout: c.HeaderTimeout, IdleTimeout: c.IdleTimeout,
 		MaxConnections: c.MaxConnections, MaxConcurrentStreams: c.MaxStreams,
-	})
+	}
+	if s.traces, err = newTraces(context.Background(), s.log); err != nil {
+		return nil, err
+	}
+	if s.traces != nil {
+		front.Trace = s.traces.begin
+	}
+	s.proxy = proxy.New(s.router, front)
 	if err := s.openAdmin(); err != nil {
 		return nil, err
 	}

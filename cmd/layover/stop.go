@@ -50,6 +50,9 @@ func (s *server) stop(again <-chan os.Signal) error {
 	if s.adminServer != nil {
 		s.adminServer.Close()
 	}
+	if s.traces != nil {
+		s.traces.close()
+	}
 	s.log.Info("stopped")
 	if errors.Is(cut, errCutOff) {
 		return errors.Join(errCutOff, err)

@@ -67,6 +67,8 @@ type exchange struct {
 	sent      progress
 	idle      *streamIdle // nil: the response may be as idle as it likes
 
+	trace *Trace // nil: nobody collects
+
 	wait     router.Wait // of all rides, and of the refusal
 	recorded bool
 }
@@ -107,6 +109,9 @@ func (x *exchange) admit() *router.Error {
 	r := x.in
 	x.trusted = x.trust.believes(r.RemoteAddr)
 	x.id = requestID(r, x.trusted)
+	if begin := x.proxy.trace; begin != nil {
+		x.trace = begin(r)
+	}
 	if wrong := malformedH2(r); wrong != "" {
 		return router.Fail(router.BadRequest, wrong, nil)
 	}
@@ -340,6 +345,9 @@ func (x *exchange) record(status int, e *router.Error) {
 		x.logFault(e)
 	}
 	x.proxy.router.Record(rec)
+	if x.trace != nil {
+		x.trace.End(rec)
+	}
 }
 
 func (x *exchange) logFault(e *router.Error) {

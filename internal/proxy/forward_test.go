@@ -498,3 +498,23 @@ func TestEachAnswerHasTheRequestsIDOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestTheActorIsToldTheSpanAndTheSpanGetsTheRecord(t *testing.T) {
+	ended := make(chan router.Record, 1)
+	begin := func(r *http.Request) *Trace {
+		return &Trace{Header: http.Header{"Traceparent": {r.Header.Get("Traceparent") + "-child"}, "Tracestate": nil},
+			End: func(rec router.Record) { ended <- rec }}
+	}
+	f := newFixture(t, setup{options: Options{Trace: begin}})
+	got := headers(t, f, 1, http.Header{"Traceparent": {"parent"}, "Tracestate": {"x=1"}})
+	if parent, state := got["Traceparent"], got["Tracestate"]; len(parent) != 1 || parent[0] != "parent-child" || state != nil {
+		t.Errorf("the actor is told %q, %q", parent, state)
+	}
+	if rec := receive(t, ended, "the span ends"); rec.ID != f.record().ID {
+		t.Errorf("the span got the record %+v", rec)
+	}
+	get(t, do(f.client(1), f.request("GET", "nobody", "/", nil)))
+	if rec := receive(t, ended, "the span of a refused request ends"); rec.Reason != router.UnknownActor && rec.Reason != router.NoRoute {
+		t.Errorf("the span of a refused request got the record %+v", rec)
+	}
+}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/hex"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -192,6 +193,9 @@ func (x *exchange) rewrite(pr *httputil.ProxyRequest) {
 	delete(out.Header, "Proxy") // CGI programs would take it for their HTTP_PROXY
 	x.forwarded(out.Header)
 	out.Header[requestIDHeader] = []string{x.id}
+	if x.trace != nil {
+		maps.Copy(out.Header, x.trace.Header)
+	}
 	for name := range out.Header {
 		if x.trust.private(name) {
 			delete(out.Header, name)

@@ -69,6 +69,12 @@ type Trust struct {
 // for the actor. The error is a *router.Error.
 type Namer func(*http.Request) (route router.Route, actor string, err error)
 
+// Trace is the span of one request.
+type Trace struct {
+	Header http.Header         // tells the actor of the span; it replaces what the request has
+	End    func(router.Record) // called once, with the request's record
+}
+
 // Options are the settings that may be left out.
 type Options struct {
 	// Trust says whose headers are believed. Default: nobody's.
@@ -77,6 +83,10 @@ type Options struct {
 	// Name finds the actor of a request that Trust does not name. Default: by the
 	// router's names.
 	Name Namer
+
+	// Trace begins the span of a request. Default: none; what the headers say of
+	// a trace passes as it is.
+	Trace func(*http.Request) *Trace
 
 	// Log is told of faults. Default: slog.Default().
 	Log *slog.Logger
@@ -133,6 +143,7 @@ func setDefault[T int | time.Duration](field *T, value T) {
 type Proxy struct {
 	router   *router.Router
 	name     Namer
+	trace    func(*http.Request) *Trace // nil: none
 	log      *slog.Logger
 	server   *http.Server
 	trust    atomic.Pointer[trust]
@@ -166,7 +177,7 @@ var errShutdown = errors.New("proxy: shutdown did not wait any longer")
 // New returns a proxy that asks r where each request goes.
 func New(r *router.Router, o Options) *Proxy {
 	o.setDefaults()
-	p := &Proxy{router: r, name: o.Name, log: o.Log}
+	p := &Proxy{router: r, name: o.Name, trace: o.Trace, log: o.Log}
 	if p.name == nil {
 		p.name = byNames(r)
 	}
