@@ -26,6 +26,7 @@ var parts = []struct {
 	{"wake-up", wakeUp},
 	{"parked", park},
 	{"upload", upload},
+	{"pages", pages},
 }
 
 func main() {

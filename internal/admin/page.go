@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -145,8 +146,18 @@ func asset(name, kind string) http.HandlerFunc {
 	}
 }
 
-// The sections of the page that are sent again when they change.
-var sections = []string{"state", "lot", "pools", "actors", "requests"}
+// The sections of the page that are sent again when they change, and what of
+// the query each depends on.
+var sections = []struct {
+	name    string
+	depends func(url.Values) string
+}{
+	{"state", func(url.Values) string { return "" }},
+	{"lot", func(url.Values) string { return "" }},
+	{"pools", func(url.Values) string { return "" }},
+	{"actors", url.Values.Encode},
+	{"requests", func(values url.Values) string { return values.Get("search") }},
+}
 
 // How the page is kept up to date.
 const (
@@ -157,45 +168,48 @@ const (
 	mostLive    = 100                    // pages at once
 )
 
-// rendered is what pages with one query show at one look.
-type rendered struct {
-	at       time.Time // of the look
-	sections map[string]string
-}
-
-// live has the last renderings, which pages share.
+// live has what was rendered last, which pages share.
 type live struct {
 	mu   sync.Mutex // held while one renders for all
 	open int
-	of   map[string]rendered // by query
+	at   time.Time         // when of was begun
+	of   map[string]string // by section and what it depends on
 }
 
-// render returns the sections for a query. The map is not changed any more.
-func (a *Admin) render(values url.Values) (map[string]string, error) {
-	key := values.Encode()
+// render returns the sections for a query, in their order, each as an event.
+func (a *Admin) render(values url.Values) ([]string, error) {
 	l := &a.live
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r, ok := l.of[key]; ok && time.Since(r.at) < liveSharing {
-		return r.sections, nil
+	if time.Since(l.at) >= liveSharing {
+		l.at, l.of = time.Now(), make(map[string]string)
 	}
-	v, err := a.view(values, liveSharing)
-	if err != nil {
-		return nil, err
-	}
-	v.Live = true
-	out := make(map[string]string)
-	for _, name := range sections {
-		var b bytes.Buffer
-		if err := pages.ExecuteTemplate(&b, name, v); err != nil {
-			return nil, err
+	out := make([]string, len(sections))
+	var v *view
+	for i, section := range sections {
+		key := section.name + "?" + section.depends(values)
+		text, ok := l.of[key]
+		if !ok {
+			if v == nil {
+				var err error
+				if v, err = a.view(values, liveSharing); err != nil {
+					return nil, err
+				}
+				v.Live = true
+			}
+			var b bytes.Buffer
+			if err := pages.ExecuteTemplate(&b, section.name, v); err != nil {
+				return nil, err
+			}
+			html, err := json.Marshal(b.String())
+			if err != nil {
+				return nil, err
+			}
+			text = fmt.Sprintf("event: section\ndata: {\"name\":%q,\"html\":%s}\n\n", section.name, html)
+			l.of[key] = text
 		}
-		out[name] = b.String()
+		out[i] = text
 	}
-	if l.of == nil || len(l.of) >= mostLive {
-		l.of = make(map[string]rendered)
-	}
-	l.of[key] = rendered{time.Now(), out}
 	return out, nil
 }
 
@@ -213,7 +227,7 @@ func (l *live) leave() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open--; l.open == 0 {
-		l.of = nil
+		l.at, l.of = time.Time{}, nil
 	}
 }
 
@@ -234,7 +248,7 @@ func (a *Admin) statuszLive(w http.ResponseWriter, req *http.Request) {
 	controller := http.NewResponseController(w)
 	ticker := time.NewTicker(liveEvery)
 	defer ticker.Stop()
-	sent := make(map[string]string)
+	sent := make([]string, len(sections))
 	last := time.Now()
 	for {
 		now, err := a.render(values)
@@ -242,16 +256,12 @@ func (a *Admin) statuszLive(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 		controller.SetWriteDeadline(time.Now().Add(liveWrite)) // where there is none, the client's leaving ends it
-		for _, name := range sections {
-			if sent[name] == now[name] {
+		for i, event := range now {
+			if sent[i] == event {
 				continue
 			}
-			sent[name], last = now[name], time.Now()
-			text, err := json.Marshal(now[name])
-			if err != nil {
-				return
-			}
-			if _, err := fmt.Fprintf(w, "event: section\ndata: {\"name\":%q,\"html\":%s}\n\n", name, text); err != nil {
+			sent[i], last = event, time.Now()
+			if _, err := io.WriteString(w, event); err != nil {
 				return
 			}
 		}

@@ -4,6 +4,8 @@ package local
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -143,4 +145,19 @@ func newBenchPlane(b *testing.B) *Plane {
 	}
 	b.Cleanup(ride.Done)
 	return p
+}
+
+func BenchmarkSnapshotOfTenThousandActors(b *testing.B) {
+	p := newPlane(&fakeHost{}, slog.New(slog.DiscardHandler))
+	c := Config{Pools: []Pool{{Name: "pool", Workers: 1}}}
+	for i := range 10_000 {
+		c.Actors = append(c.Actors, fake(fmt.Sprintf("a%05d", i)))
+	}
+	if _, err := p.Apply(c); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Snapshot()
+	}
 }

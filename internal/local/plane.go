@@ -351,8 +351,9 @@ func (p *Plane) Snapshot() router.PlaneSnapshot {
 	var snap router.PlaneSnapshot
 	outputs := make(map[string]program)
 	p.mu.Lock()
+	seen := make([]router.ActorSnapshot, 0, len(p.actors))
 	for _, a := range p.actors {
-		snap.Actors = append(snap.Actors, a.snapshotLocked())
+		seen = append(seen, a.snapshotLocked())
 		if a.life != nil && a.life.program != nil {
 			outputs[a.name] = a.life.program
 		}
@@ -362,14 +363,28 @@ func (p *Plane) Snapshot() router.PlaneSnapshot {
 	for _, pl := range pools { // outside the lock: a long line is sorted for it
 		snap.Pools = append(snap.Pools, pl.snapshot())
 	}
+	snap.Actors = byName(seen)
 	for i := range snap.Actors {
 		if program := outputs[snap.Actors[i].Name]; program != nil {
 			snap.Actors[i].Output = program.output(shownLines)
 		}
 	}
-	slices.SortFunc(snap.Actors, func(a, b router.ActorSnapshot) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(snap.Pools, func(a, b router.PoolSnapshot) int { return cmp.Compare(a.Name, b.Name) })
 	return snap
+}
+
+// byName sorts actors. It moves each only once: they are large, and can be many.
+func byName(actors []router.ActorSnapshot) []router.ActorSnapshot {
+	order := make([]*router.ActorSnapshot, len(actors))
+	for i := range actors {
+		order[i] = &actors[i]
+	}
+	slices.SortFunc(order, func(a, b *router.ActorSnapshot) int { return cmp.Compare(a.Name, b.Name) })
+	sorted := make([]router.ActorSnapshot, len(actors))
+	for i, a := range order {
+		sorted[i] = *a
+	}
+	return sorted
 }
 
 func (a *actor) snapshotLocked() router.ActorSnapshot {
@@ -377,7 +392,7 @@ func (a *actor) snapshotLocked() router.ActorSnapshot {
 		Name: a.name, Pool: a.def.Pool, Kept: a.keeping, State: a.state, Since: a.since, Wanted: a.wanted, LastUsed: a.lastUsed,
 		Wakes: a.wakes, LastWake: a.lastWake, LastError: a.lastError, Output: a.lastWords,
 	}
-	if a.state == router.Asleep && a.retryAt.After(time.Now()) {
+	if a.state == router.Asleep && !a.retryAt.IsZero() && a.retryAt.After(time.Now()) {
 		s.State, s.RetryAt = router.Failed, a.retryAt
 	}
 	if l := a.life; l != nil {
