@@ -66,7 +66,7 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.Float64Var(&c.retryJitter, "parked-request-retry-jitter", 0.1, "part of each pause by which it may be shorter or longer; in [0,1)")
 	f.DurationVar(&c.attemptTimeout, "resume-attempt-timeout", time.Minute, "bound on one call that resumes an actor")
 	f.DurationVar(&c.drainDelay, "drain-delay", 0, "how long a stop waits, not ready any more, before it has Envoy drain: until nobody sends requests here")
-	f.StringVar(&c.ateapi, "ateapi-address", "", "control plane, as host:port (required)")
+	f.StringVar(&c.ateapi, "ateapi-address", "", "control plane, as host:port or another gRPC target (required)")
 	f.StringVar(&c.access.CAFile, "ateapi-ca", "", "`file` with the certificates that may sign the control plane's (default the system's)")
 	f.StringVar(&c.access.TokenFile, "ateapi-token-file", "", "`file` with the bearer token for the control plane; read again when it changes")
 	f.StringVar(&c.access.ServerName, "ateapi-server-name", "", "`name` in the control plane's certificate (default the address's host)")
@@ -197,6 +197,8 @@ func (c *config) check() (p envoy.Plan, doubts []string, err error) {
 	}
 	if c.ateapi == "" {
 		refuse("ateapi-address", "it is missing: write the control plane's host:port")
+	} else if _, _, err := net.SplitHostPort(c.ateapi); err != nil && !strings.Contains(c.ateapi, "://") && !strings.HasPrefix(c.ateapi, "unix:") {
+		refuse("ateapi-address", "%q: write host:port, or a gRPC target such as dns:///host:port", c.ateapi)
 	}
 	if c.hostSuffix == "" || strings.Trim(c.hostSuffix, ".") == "" {
 		refuse("host-suffix", "it is empty: write what follows <actor>.<atespace>. in a host")

@@ -79,6 +79,7 @@ func TestTheDocumentHasEveryFlagAndItsDefault(t *testing.T) {
 func TestWhatCannotWorkIsRefusedAtStart(t *testing.T) {
 	for _, test := range []struct{ args, flag, says string }{
 		{"", "ateapi-address", "it is missing"},
+		{"--ateapi-address=ateapi", "ateapi-address", "host:port"},
 		{"--extproc-max-requests=100", "extproc-max-requests", "below the lot of 1024"},
 		{"--drain-timeout=4s", "drain-timeout", "shorter than the 5s"},
 		{"--parked-request-max=0 --drain-timeout=5s", "drain-timeout", "shorter than the 15s"},

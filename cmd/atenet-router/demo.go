@@ -201,6 +201,7 @@ func (d *demo) startEnvoy(ctx context.Context, path string) (err error) {
 	}
 	d.envoy = exec.Command(path, "-c", file, "--disable-hot-restart", "--concurrency", "2", "--log-level", "error", "--drain-time-s", "1")
 	d.envoy.Stdout, d.envoy.Stderr = &d.log, &d.log
+	d.envoy.SysProcAttr = ownGroup() // or Ctrl-C would end it before the requests that it holds
 	if err := d.envoy.Start(); err != nil {
 		d.envoy = nil
 		return err

@@ -269,12 +269,12 @@ func (p Plan) Explain(w io.Writer) error {
 	}
 	for _, row := range [][2]string{
 		{"hold, at most", fmt.Sprintf("%v, then 503 with Retry-After", p.Budget)},
-		{"Envoy waits for the processor", fmt.Sprintf("%v, then 504; reached only if the processor hangs", p.MessageTimeout())},
+		{"Envoy waits for the router", fmt.Sprintf("%v, then 504; reached only if the router hangs", p.MessageTimeout())},
 		{"response, after the hold", unlessZero(p.RouteTimeout) + "; tunnels: none"},
 		{"nothing passes on a request", unlessZero(p.StreamIdle) + "; on a tunnel: " + unlessZero(p.TunnelIdle)},
 		{"stop waits", p.Drain().String()},
 		{"parked", fmt.Sprintf("%d at a time", p.Lot)},
-		{"with the processor", fmt.Sprintf("%d at a time, then Envoy's own 503; so many streams a client's HTTP/2 connection may have", p.Requests())},
+		{"with the router", fmt.Sprintf("%d at a time, then Envoy's own 503; so many streams a client's HTTP/2 connection may have", p.Requests())},
 		{"body of a held request, in Envoy", fmt.Sprintf("%d KiB, so at most %d MiB for a full lot", buffer>>10, max(p.Lot, 0)*buffer>>20)},
 	} {
 		fmt.Fprintf(t, "%s\t%s\n", row[0], row[1])
