@@ -37,7 +37,7 @@ func ownFront(t *testing.T, args ...string) (c *config, s *server, plane *contro
 		t.Fatal(err)
 	}
 	c, _ = parse(t, append(args, "--listen="+addrs[0], "--extproc-address="+addrs[1], "--xds-address="+addrs[2],
-		"--ateapi-insecure", "--ateapi-address="+ateapi, "--actor-port="+port, "--envoy-admin=off", "--status-address=off", "--metrics-address=off")...)
+		"--ateapi-insecure", "--ateapi-address="+ateapi, "--actor-port="+port, "--status-address=off", "--metrics-address=off")...)
 	plan, _, err := c.check()
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func mustPark(t *testing.T, s *server) {
 const suffix = ".demo.actors.resources.substrate.ate.dev"
 
 func TestTheOwnFrontWakesActorsWithoutAnEnvoy(t *testing.T) {
-	c, _, plane := ownFront(t, "--parked-request-budget=300ms")
+	c, _, plane := ownFront(t, "--parked-request-budget=300ms", "--envoy-admin=off")
 	if status, body := ask(t, c.listen, "a"+suffix); status != 200 || body != "demo/a" {
 		t.Errorf("the answer is %d %q", status, body)
 	}
@@ -93,7 +93,7 @@ func TestTheOwnFrontWakesActorsWithoutAnEnvoy(t *testing.T) {
 }
 
 func TestG10_AStopServesWhatTheOwnFrontHolds(t *testing.T) {
-	c, s, plane := ownFront(t, "--parked-request-budget=20s")
+	c, s, plane := ownFront(t, "--parked-request-budget=20s", "--envoy-admin=off")
 	ask(t, c.listen, "a"+suffix)
 	served := make(chan int, 1)
 	go func() {
@@ -117,4 +117,35 @@ func TestG10_AStopServesWhatTheOwnFrontHolds(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
+}
+
+func TestAStopOfTheOwnFrontDoesNotWaitForEnvoys(t *testing.T) {
+	admin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "http.http.downstream_rq_active: 1\n") // a tunnel, say
+	}))
+	t.Cleanup(admin.Close)
+	c, s, _ := ownFront(t, "--envoy-admin="+admin.Listener.Addr().String())
+	stop := make(chan os.Signal, 1)
+	stop <- syscall.SIGTERM
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.run(stop) }()
+	for {
+		conn, err := net.Dial("tcp", c.listen)
+		if err != nil {
+			break // it listens no more
+		}
+		conn.Close()
+		select {
+		case <-stopped:
+			t.Fatal("it took connections until Envoy had no request any more")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	select {
+	case <-stopped:
+		t.Fatal("it did not wait for Envoy")
+	case <-time.After(2 * sameStop):
+	}
+	stop <- syscall.SIGTERM
+	<-stopped
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -46,10 +47,14 @@ func (s *server) stop(again <-chan os.Signal) error {
 	pause(ctx, s.config.drainDelay)
 	draining, cancel := context.WithTimeout(ctx, s.plan.Drain())
 	defer cancel()
-	err := s.drain(draining)
+	var own error
+	var fronts sync.WaitGroup // or one would take requests until the other has none
 	if s.own != nil {
-		err = cmp.Or(s.own.Shutdown(draining), err)
+		fronts.Go(func() { own = s.own.Shutdown(draining) })
 	}
+	err := s.drain(draining)
+	fronts.Wait()
+	err = cmp.Or(own, err)
 	if cut := s.router.Wait(draining); cut != nil { // they may have outlived their callers
 		s.log.Warn("resumes were cut off: their workers may be lost", "cause", cut)
 	}
