@@ -92,7 +92,7 @@ func TestARunningRouterIsLookedAtAndChanged(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	p.exit()
-	if _, stderr := p.says(1, "ps"); !strings.Contains(stderr, "no router answers at http://"+p.admin) || !strings.Contains(stderr, "layover serve") {
+	if _, stderr := p.says(1, "ps"); !strings.Contains(stderr, "no router with the file") || !strings.Contains(stderr, "layover serve") {
 		t.Errorf("after its end: %s", stderr)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -61,6 +62,18 @@ func (s *server) openAdmin() error {
 	}
 	s.admin.SetControl(s.plane, token)
 	return nil
+}
+
+// closeAdmin takes back what openAdmin left in the state folder: the address may
+// be another's soon. It must be called while the folder is this process's.
+func (s *server) closeAdmin() {
+	if s.adminAddr == nil || s.config.State == "" {
+		return
+	}
+	os.Remove(filepath.Join(s.config.State, whereFile))
+	if s.config.TokenFile == "" {
+		os.Remove(filepath.Join(s.config.State, tokenFile))
+	}
 }
 
 // replace writes a file that only this user can read, whatever was there.

@@ -46,6 +46,7 @@ func (s *server) stop(again <-chan os.Signal) error {
 	if cut != nil {
 		s.log.Warn("requests were cut off", "cause", cut)
 	}
+	s.closeAdmin()
 	err := s.plane.Stop(ctx)
 	if s.adminServer != nil {
 		s.adminServer.Close()
