@@ -67,9 +67,10 @@ func TestR19_ABurstOfConnectionsIsServedOrShed(t *testing.T) {
 		if shed := s.counted(t, `outcome="lot_full"`); shed < got.refused || shed > got.refused+200 {
 			t.Errorf("layover shed %d requests, wrk saw %d", shed, got.refused)
 		}
-		if other := s.counted(t) - s.counted(t, `outcome="lot_full"`) - s.counted(t, `outcome="served"`) - s.counted(t, `outcome="client_gone"`); other != 0 {
-			t.Errorf("%d requests were refused for another reason than lot_full", other)
-		}
+		// The requests that wrk left behind go on ending between one look and the next.
+		until(t, "every request was served, shed, or left by its client", func() bool {
+			return s.counted(t) == s.counted(t, `outcome="lot_full"`)+s.counted(t, `outcome="served"`)+s.counted(t, `outcome="client_gone"`)
+		})
 	}
 }
 
