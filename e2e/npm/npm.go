@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 )
 
@@ -68,26 +67,4 @@ func Platform() string {
 		arch = "x64"
 	}
 	return runtime.GOOS + "-" + arch
-}
-
-var thisModule = regexp.MustCompile(`(?m)^module layover$`)
-
-// Cache is .cache of the tree that we run in, or a folder in the user's
-// cache outside of it.
-func Cache() string {
-	dir, err := os.Getwd()
-	for err == nil {
-		if text, err := os.ReadFile(filepath.Join(dir, "go.mod")); err == nil && thisModule.Match(text) {
-			return filepath.Join(dir, ".cache")
-		}
-		above := filepath.Dir(dir)
-		if above == dir {
-			break
-		}
-		dir = above
-	}
-	if dir, err = os.UserCacheDir(); err != nil {
-		dir = os.TempDir()
-	}
-	return filepath.Join(dir, "layover")
 }

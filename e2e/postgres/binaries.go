@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"layover/e2e/cache"
 	"layover/e2e/npm"
 )
 
@@ -26,7 +27,7 @@ func findBinaries(ctx context.Context) (string, error) {
 	if bin := newestDebian(debianFolders); bin != "" {
 		return bin, nil
 	}
-	bin, err := fromNPM(ctx, npm.Cache())
+	bin, err := fromNPM(ctx, cache.Folder())
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNone, err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"layover/e2e/npm"
+	"layover/e2e/cache"
 )
 
 const programVariable = "LAYOVER_POSTGRES_PROGRAM"
@@ -188,7 +188,7 @@ func TestAStartEndsWithItsContext(t *testing.T) {
 
 // What a machine without Debian's server does.
 func TestTheServerThatNPMShips(t *testing.T) {
-	bin, err := fromNPM(t.Context(), npm.Cache())
+	bin, err := fromNPM(t.Context(), cache.Folder())
 	if err != nil {
 		t.Skipf("NOT TESTED: %v", err)
 	}
