@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/status"
 
 	"layover/internal/substrate"
@@ -52,14 +53,18 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// call dials s on its port and asks for an actor.
-func call(t *testing.T, address string, a substrate.Access) func(...grpc.CallOption) error {
+func dial(t *testing.T, address string, a substrate.Access) *grpc.ClientConn {
 	t.Helper()
 	conn, err := substrate.Dial(address, a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// getActor asks for an actor over conn.
+func getActor(conn *grpc.ClientConn) func(...grpc.CallOption) error {
 	return func(o ...grpc.CallOption) error {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -84,7 +89,7 @@ func TestTheConnectionIsSecuredByTheCAAndTheServersName(t *testing.T) {
 	_, otherCA := certificate(t, "ateapi.test")
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	address := start(t, s)
-	if err := call(t, address, substrate.Access{CAFile: ca, ServerName: "ateapi.test"})(); err != nil {
+	if err := getActor(dial(t, address, substrate.Access{CAFile: ca, ServerName: "ateapi.test"}))(); err != nil {
 		t.Errorf("with its CA and name: %v", err)
 	}
 	for name, a := range map[string]substrate.Access{
@@ -93,7 +98,7 @@ func TestTheConnectionIsSecuredByTheCAAndTheServersName(t *testing.T) {
 		"another name":    {CAFile: ca, ServerName: "other.test"},
 		"no TLS":          {Insecure: true},
 	} {
-		if err := call(t, address, a)(); status.Code(err) != codes.Unavailable {
+		if err := getActor(dial(t, address, a))(); status.Code(err) != codes.Unavailable {
 			t.Errorf("with %s: %v, want Unavailable", name, err)
 		}
 	}
@@ -105,7 +110,8 @@ func TestTheCAIsReadAgainForEachConnection(t *testing.T) {
 	_, old := certificate(t, "ateapi.test")
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	address := start(t, s)
-	get := call(t, address, substrate.Access{CAFile: old, ServerName: "ateapi.test"})
+	conn := dial(t, address, substrate.Access{CAFile: old, ServerName: "ateapi.test"})
+	get := getActor(conn)
 	if err := get(); status.Code(err) != codes.Unavailable {
 		t.Errorf("with the old CA: %v, want Unavailable", err)
 	}
@@ -116,6 +122,12 @@ func TestTheCAIsReadAgainForEachConnection(t *testing.T) {
 		t.Errorf("with the new CA: %v", err)
 	}
 	s.Stop()
+	// A call on the connection that has just died would fail with it.
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if !conn.WaitForStateChange(ctx, connectivity.Ready) {
+		t.Fatal("the connection outlives its server")
+	}
 	if err := os.WriteFile(old, []byte("half a certifi"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +144,7 @@ func TestTheTokenIsReadAgainWhenItsFileHasChanged(t *testing.T) {
 	s.Token = "first"
 	address := start(t, s)
 	path := write(t, "token", "first\n")
-	get := call(t, address, substrate.Access{Insecure: true, TokenFile: path})
+	get := getActor(dial(t, address, substrate.Access{Insecure: true, TokenFile: path}))
 	if err := get(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +172,7 @@ func TestTheTokenGoesOverTLS(t *testing.T) {
 	s := newServer(1, 1, 0)
 	s.Token, s.TLS = "secret", &tls.Config{Certificates: []tls.Certificate{cert}}
 	path := write(t, "token", "secret")
-	if err := call(t, start(t, s), substrate.Access{CAFile: ca, ServerName: "ateapi.test", TokenFile: path})(); err != nil {
+	if err := getActor(dial(t, start(t, s), substrate.Access{CAFile: ca, ServerName: "ateapi.test", TokenFile: path}))(); err != nil {
 		t.Error(err)
 	}
 }
