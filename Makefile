@@ -41,7 +41,7 @@ figures: ## measure what the documents promise, as ratios, and say whether it he
 	cd bench && go run ./figures
 
 .PHONY: figures-envoy
-figures-envoy: ## what 2,000 requests parked in a real Envoy cost those to awake actors (a minute; leave the machine alone)
+figures-envoy: ## what 2,000 requests parked in a real Envoy cost those to awake actors (80 seconds; leave the machine alone)
 	cd e2e && go run ./crowd
 
 .PHONY: bench

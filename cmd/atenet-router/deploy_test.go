@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,8 @@ type container struct {
 		Name          string
 		ContainerPort string `yaml:"containerPort"`
 	}
+	Env       []struct{ Name, Value string }
+	Resources struct{ Limits struct{ Memory string } }
 }
 
 func readDeployment(t *testing.T) (d deployment) {
@@ -120,5 +123,22 @@ func TestTheDeploymentGivesAStopItsTime(t *testing.T) {
 	grace := time.Duration(d.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
 	if need := c.drainDelay + c.plan().Drain() + 5*time.Second; grace < need {
 		t.Errorf("the pod has %v to end, and needs %v", grace, need)
+	}
+}
+
+func TestTheDeploymentCollectsBeforeItsLimit(t *testing.T) {
+	c := readDeployment(t).container(t, "atenet-router")
+	limit, ok := strings.CutSuffix(c.Resources.Limits.Memory, "Mi")
+	if !ok {
+		t.Fatalf("the limit is %q", c.Resources.Limits.Memory)
+	}
+	i := slices.IndexFunc(c.Env, func(e struct{ Name, Value string }) bool { return e.Name == "GOMEMLIMIT" })
+	if i < 0 {
+		t.Fatal("no GOMEMLIMIT")
+	}
+	soft, ok := strings.CutSuffix(c.Env[i].Value, "MiB")
+	hard, _ := strconv.Atoi(limit)
+	if n, err := strconv.Atoi(soft); !ok || err != nil || n*10 > hard*9 || n*10 < hard*8 {
+		t.Errorf("GOMEMLIMIT %s of a limit of %sMi: want 80 to 90 %%", c.Env[i].Value, limit)
 	}
 }

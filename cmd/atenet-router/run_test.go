@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,6 +33,19 @@ func TestProfilesAreForThisMachineOnly(t *testing.T) {
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, req); w.Code != test.want {
 			t.Errorf("%s of %s: %d, want %d", test.path, test.from, w.Code, test.want)
+		}
+	}
+}
+
+func TestTheEnvironmentSaysWhenGarbageIsCollected(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
+	for _, test := range []struct {
+		gogc string
+		want int
+	}{{"50", 50}, {"off", 50}, {"", garbage}} {
+		collectLater(test.gogc)
+		if got := debug.SetGCPercent(50); got != test.want {
+			t.Errorf("GOGC=%q: %d, want %d", test.gogc, got, test.want)
 		}
 	}
 }
