@@ -92,8 +92,8 @@ type Ride struct {
 type Wait struct {
 	Wake      Wake          // what it had to do with the actor's waking
 	Parked    bool          // it held a spot in the lot
+	ParkedFor time.Duration // how long it held that
 	FellBack  bool          // the ride is to Ask.Fallback
-	ParkedFor time.Duration // for how long
 }
 
 // Add adds a later wait of the same request to w.
