@@ -135,6 +135,27 @@ func TestLogsAreFollowedAcrossWakeUps(t *testing.T) {
 	}
 }
 
+func TestNothingIsLostToAFollowerWhenAProgramDies(t *testing.T) {
+	folder := t.TempDir()
+	p := serving(t, folder, byName+"actors:\n  a: {command: [sh, -c, 'echo begun; until test -e "+folder+"/go; do sleep 0.02; done; seq -f \"line %g\" 1000; exit 3']}\n")
+	follower := layover("logs", "-f", "a", "--config", filepath.Join(p.folder, "f.yaml"))
+	lines := new(logs)
+	follower.Stdout = lines
+	if err := follower.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer follower.Process.Kill()
+	p.begin("a.test")
+	until(t, "the first line", func() bool { return lines.String() == "begun\n" })
+	if err := os.WriteFile(filepath.Join(folder, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the last line", func() bool { return strings.HasSuffix(lines.String(), "line 1000\n") })
+	if got := strings.Count(lines.String(), "\nline "); got != 1000 {
+		t.Errorf("%d of 1000 lines are there", got)
+	}
+}
+
 func TestAWaterfallShowsWhatOverlapsAndWhatIsShort(t *testing.T) {
 	got := waterfall(admin.Request{ID: "x", At: time.Date(2026, 1, 1, 10, 0, 0, 0, time.Local), Method: "GET", Route: "api", Actor: "a\x1b[2J", Band: 1, Wake: "joined", Parked: true, Waited: 800 * time.Millisecond,
 		Status: 503, Reason: "still_waking", Took: time.Second, Detail: "it starts", Ledger: []admin.Phase{

@@ -106,7 +106,7 @@ func logsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs actor",
 		Short: "Print the last lines that an actor's program printed",
-		Long: `Logs prints the last lines of an actor's program, of which the router keeps 200, or the last 20 of one that has
+		Long: `Logs prints the last lines of an actor's program, of which the router keeps 2000, or the last 200 of one that has
 ended. With --follow it goes on, across the actor's wake-ups, until it is interrupted.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: r.completeActors,
@@ -139,7 +139,7 @@ ended. With --follow it goes on, across the actor's wake-ups, until it is interr
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it prints")
-	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "begin with so many lines, at most 500")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "begin with so many lines, at most 2000")
 	return r.flags(cmd)
 }
 

@@ -356,58 +356,57 @@ func (a *Admin) configInForce(query) (Configuration, error) {
 	return (*show)(), nil
 }
 
-// logLook is how often what an actor prints is looked at for those who follow.
-const logLook = 200 * time.Millisecond
+// maxLines is how many lines of an actor's output one answer has at most.
+const maxLines = 2000
 
 // logs answers with an actor's last lines. With follow it goes on with what the
 // actor prints, as plain text, until the client leaves.
 func (a *Admin) logs(w http.ResponseWriter, req *http.Request) {
 	c := a.control.Load()
 	if c == nil || c.Control == nil {
-		refuse(w, errCannot)
+		refuse(w, problem(http.StatusNotImplemented, "this router does not see what its actors print"))
 		return
 	}
 	values := req.URL.Query()
-	q, err := queryOf(values, defaultRows, maxRows)
+	q, err := queryOf(values, defaultRows, maxLines)
 	var from router.Position
 	if err == nil {
 		from, err = positionOf(values)
 	}
+	if err == nil && values.Get("follow") == "true" {
+		err = followed(w, req, c, from, q.limit)
+	} else if err == nil {
+		var out Output
+		if out.Lines, out.Next, err = c.Output(req.PathValue("actor"), from); err == nil {
+			out.Lines = append([]string{}, out.Lines[max(0, len(out.Lines)-q.limit):]...)
+			answer(w, out)
+		}
+	}
 	if err != nil {
 		refuse(w, problemOf(err))
-		return
 	}
-	name := req.PathValue("actor")
-	lines, next, err := c.Output(name, from)
-	if err != nil {
-		refuse(w, problemOf(err))
-		return
-	}
-	lines = lines[max(0, len(lines)-q.limit):]
-	if values.Get("follow") != "true" {
-		answer(w, Output{Lines: append([]string{}, lines...), Next: next})
-		return
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+}
+
+// followed prints what an actor prints, of what it has printed at most so many
+// lines. The error is that nothing could be printed.
+func followed(w http.ResponseWriter, req *http.Request, c Control, from router.Position, begin int) error {
+	begun := false
 	controller := http.NewResponseController(w)
-	ticker := time.NewTicker(logLook)
-	defer ticker.Stop()
-	for {
+	err := c.Follow(req.Context(), req.PathValue("actor"), from, func(lines []string) error {
+		if !begun {
+			begun = true
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			lines = lines[max(0, len(lines)-begin):]
+		}
 		for _, line := range lines {
 			fmt.Fprintln(w, line)
 		}
-		if controller.Flush() != nil {
-			return
-		}
-		select {
-		case <-req.Context().Done():
-			return
-		case <-ticker.C:
-		}
-		if lines, next, err = c.Output(name, next); err != nil {
-			return // it was removed
-		}
+		return controller.Flush()
+	})
+	if begun { // it was removed, or the client left
+		return nil
 	}
+	return err
 }
 
 func positionOf(values url.Values) (from router.Position, err error) {

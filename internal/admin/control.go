@@ -28,6 +28,9 @@ type Control interface {
 	// Output returns the lines that an actor printed after a position, and the
 	// position behind them.
 	Output(actor string, from router.Position) ([]string, router.Position, error)
+	// Follow calls print with the lines after a position, at once, and then with
+	// each that is printed, until ctx ends, print fails or the actor is removed.
+	Follow(ctx context.Context, actor string, from router.Position, print func([]string) error) error
 }
 
 // control is a Control and what opens it.

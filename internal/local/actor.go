@@ -367,7 +367,7 @@ func (p *Plane) overdue(l *life) {
 func (p *Plane) end(a *actor, l *life) {
 	p.mu.Lock()
 	if l.program != nil {
-		a.noteOutputLocked(l)
+		p.noteOutputLocked(a, l)
 	}
 	a.life = nil
 	a.enterLocked(router.Asleep)
@@ -380,7 +380,7 @@ func (p *Plane) end(a *actor, l *life) {
 	p.returnLocked(l.pool, l.pass)
 	close(l.gone)
 	p.forgetLocked(a)
-	words := a.lastWords
+	words := shown(a.lastWords)
 	p.mu.Unlock()
 	if l.why == errCrashed {
 		p.log.Warn("actor exited by itself", "actor", a.name, "wake", l.number, "how", l.program.how(), "output", words)

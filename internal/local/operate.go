@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"layover/internal/router"
 )
@@ -46,40 +47,52 @@ func (p *Plane) resizeLocked(pl *pool, workers int) {
 // Output returns what an actor's program printed after from, and the position
 // behind that. The zero position is the oldest line that is kept; one of an
 // earlier wake-up is continued with the first line of the present one. Lines
-// that were dropped since are left out, and one that has no end yet. The error is an *router.Error of reason
+// that were dropped since are left out, and one that has no end yet; of a life
+// that has ended 200 lines are kept. The error is an *router.Error of reason
 // UnknownActor; an actor that never ran has printed nothing.
 func (p *Plane) Output(name string, from router.Position) ([]string, router.Position, error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.outputLocked(name, from)
+}
+
+var errNoActor = router.Fail(router.UnknownActor, "there is no actor of this name", nil)
+
+func (p *Plane) outputLocked(name string, from router.Position) ([]string, router.Position, error) {
 	a := p.actors[name]
 	if a == nil {
-		_, known := p.defs.of(name)
-		p.mu.Unlock()
-		if !known {
-			return nil, from, router.Fail(router.UnknownActor, "there is no actor of this name", nil)
+		if _, known := p.defs.of(name); !known {
+			return nil, from, errNoActor
 		}
 		return nil, from, nil
 	}
-	var source program
-	wake, printed := a.spoke, a.printed
 	if l := a.life; l != nil && l.program != nil {
-		source, wake = l.program, l.number
+		if from.Wake != l.number {
+			from = router.Position{Wake: l.number}
+		}
+		lines, printed := l.program.since(from.Line)
+		return lines, router.Position{Wake: l.number, Line: printed}, nil
 	}
-	words := a.lastWords
-	p.mu.Unlock()
-	if from.Wake != wake {
-		from = router.Position{Wake: wake}
+	if from.Wake != a.spoke {
+		from.Line = 0
 	}
-	if source != nil {
-		words, printed = source.since(from.Line)
-	} else {
-		unread := printed - min(from.Line, printed)
-		words = words[uint64(len(words))-min(unread, uint64(len(words))):]
-	}
-	return words, router.Position{Wake: wake, Line: printed}, nil
+	unread := min(a.printed-min(from.Line, a.printed), uint64(len(a.lastWords)))
+	return a.lastWords[uint64(len(a.lastWords))-unread:], router.Position{Wake: a.spoke, Line: a.printed}, nil
 }
 
-// noteOutputLocked keeps the last words of a life that ends.
-func (a *actor) noteOutputLocked(l *life) {
-	a.lastWords, a.spoke = l.program.output(shownLines), l.number
+// noteOutputLocked keeps the last words of a life that ends, and hands the rest
+// of them to who follows.
+func (p *Plane) noteOutputLocked(a *actor, l *life) {
+	a.lastWords, a.spoke = l.program.output(wordsLines), l.number
+	size := 0
+	for i, line := range slices.Backward(a.lastWords) {
+		if size += len(line); size > wordsBytes {
+			a.lastWords = slices.Clone(a.lastWords[i+1:])
+			break
+		}
+	}
 	_, a.printed = l.program.since(math.MaxUint64)
+	for _, f := range p.followers[a.name] {
+		f.read(l)
+	}
 }

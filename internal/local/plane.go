@@ -75,6 +75,8 @@ type Plane struct {
 	queued int // instances of templates that are asleep and wanted
 	wakes  uint64
 	closed bool
+
+	followers map[string][]*follower // by actor; an instance of a template may come and go
 }
 
 var _ router.Plane = (*Plane)(nil)
@@ -102,7 +104,7 @@ func New(c Config, o Options) (*Plane, error) {
 }
 
 func newPlane(h host, log *slog.Logger) *Plane {
-	p := &Plane{host: h, log: log, stopped: make(chan struct{}), pools: make(map[string]*pool), actors: make(map[string]*actor)}
+	p := &Plane{host: h, log: log, stopped: make(chan struct{}), pools: make(map[string]*pool), actors: make(map[string]*actor), followers: make(map[string][]*follower)}
 	p.patient, p.impatient = context.WithCancel(context.Background())
 	return p
 }
@@ -390,7 +392,7 @@ func byName(actors []router.ActorSnapshot) []router.ActorSnapshot {
 func (a *actor) snapshotLocked() router.ActorSnapshot {
 	s := router.ActorSnapshot{
 		Name: a.name, Pool: a.def.Pool, Kept: a.keeping, State: a.state, Since: a.since, Wanted: a.wanted, LastUsed: a.lastUsed,
-		Wakes: a.wakes, LastWake: a.lastWake, LastError: a.lastError, Output: a.lastWords,
+		Wakes: a.wakes, LastWake: a.lastWake, LastError: a.lastError, Output: shown(a.lastWords),
 	}
 	if a.state == router.Asleep && !a.retryAt.IsZero() && a.retryAt.After(time.Now()) {
 		s.State, s.RetryAt = router.Failed, a.retryAt

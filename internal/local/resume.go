@@ -242,7 +242,7 @@ func (a *actor) refusedLocked() error {
 		failed = fmt.Sprintf("the last %d starts failed", a.failures)
 	}
 	err := router.Fail(router.BackingOff, fmt.Sprintf("%s; the next one is possible in %v", failed, left.Round(time.Millisecond)), nil)
-	err.RetryAfter, err.Output = left, a.lastWords
+	err.RetryAfter, err.Output = left, shown(a.lastWords)
 	return err
 }
 

@@ -8,11 +8,16 @@ import (
 
 // How much of an actor's output is kept.
 const (
-	keptLines   = 200
+	keptLines   = 2000
 	longestLine = 1 << 10
-	keptBytes   = 64 << 10
+	keptBytes   = 128 << 10
+	wordsLines  = 200 // of a life that has ended
+	wordsBytes  = 16 << 10
 	shownLines  = 20 // of an operator's look
 )
+
+// shown is the end of an actor's output that an operator's look has.
+func shown(lines []string) []string { return lines[max(0, len(lines)-shownLines):] }
 
 // ring keeps the last lines of an actor's output. The zero value is empty. It
 // may be used from several goroutines.
@@ -58,9 +63,8 @@ func (r *ring) endLineLocked() {
 		r.bytes -= len(r.lines[drop])
 		drop++
 	}
-	if drop > 0 { // moves at most keptLines strings: no slice that grows at one end and leaks at the other
-		r.lines = slices.Delete(r.lines, 0, drop)
-	}
+	clear(r.lines[:drop]) // or append, which moves the others now and then, would keep them until it does
+	r.lines = r.lines[drop:]
 }
 
 // tail returns the last n lines, oldest first, with one that has no end yet.
