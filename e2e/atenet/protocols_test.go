@@ -253,3 +253,38 @@ func TestHTTPSServesHTTP2ByALPN(t *testing.T) {
 		t.Errorf("the answer is %s %s of %q", resp.Proto, resp.Status, resp.Header.Get(actor.MarkHeader))
 	}
 }
+
+// Whatever Envoy lets through of an authority, the router reads or refuses it:
+// none of these ends at a port that nobody asked for.
+func TestAConnectWithoutAPortThatCanBeIsRefused(t *testing.T) {
+	c := start(t, 1, 0)
+	host := c.Request("GET", "demo/a", "/", nil).Host
+	ours := 0
+	for _, authority := range []string{host + ":99999", host + ":65536", host + ":0", host + ":", host + ":-1", host + ":http", host + ":80:80",
+		"user@" + host + ":80", "user:secret@" + host + ":80", host + "/x:80", ":80", "[" + host + "]:80"} {
+		conn, err := net.Dial("tcp", c.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", authority, authority)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("CONNECT %s: %v", authority, err)
+			continue
+		}
+		resp.Body.Close()
+		reason := resp.Header.Get("Layover-Reason")
+		if resp.StatusCode != http.StatusBadRequest || reason != "" && reason != "bad_host" {
+			t.Errorf("CONNECT %s is answered %s %q, want 400, with bad_host if it is the router's", authority, resp.Status, reason)
+		}
+		if reason != "" {
+			ours++
+		}
+	}
+	t.Logf("the router refused %d, Envoy the others", ours)
+	if ours == 0 || c.Plane.Count("ResumeActor") != 0 {
+		t.Errorf("the router refused %d, and resumed an actor %d times; want some and 0", ours, c.Plane.Count("ResumeActor"))
+	}
+}

@@ -33,6 +33,7 @@ const (
 // to gRPC callers, because that is the code their retry policies act on.
 var Table = []Row{
 	{router.BadRequest, http.StatusBadRequest, grpcInvalidArgument, "The request cannot be passed on", false},
+	{router.BadHost, http.StatusBadRequest, grpcInvalidArgument, "The host cannot be read", false},
 	{router.BadDeadline, http.StatusBadRequest, grpcInvalidArgument, "The deadline header cannot be read", false},
 	{router.DeadlinePast, http.StatusGatewayTimeout, grpcDeadlineExceeded, "The deadline had passed on arrival", false},
 	{router.NoRoute, http.StatusNotFound, grpcNotFound, "Nothing is configured for this address", false},

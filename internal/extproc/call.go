@@ -184,6 +184,9 @@ func (c *call) admit() (reply *extprocv3.ProcessingResponse, refusal *router.Err
 
 // identify finds out what the request is for and how long it may take.
 func (c *call) identify() *router.Error {
+	if wrong := c.req.badHost; wrong != "" {
+		return router.Fail(router.BadHost, wrong, nil)
+	}
 	var err error
 	if c.name, err = c.server.name(&c.req); err != nil {
 		return refusalOf(err)

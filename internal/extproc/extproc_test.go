@@ -426,7 +426,6 @@ func TestR53_AConnectMayNameThePort(t *testing.T) {
 	for _, tc := range []struct{ method, host, want string }{
 		{"CONNECT", "a.example:9000", "127.0.0.1:9000"},
 		{"CONNECT", "a.example", actorA},
-		{"CONNECT", "a.example:65536", actorA},
 		{"CONNECT", "[::1]:443", "127.0.0.1:443"},
 		{"GET", "a.example:9000", actorA},
 	} {
@@ -435,6 +434,21 @@ func TestR53_AConnectMayNameThePort(t *testing.T) {
 			got := x.hold(t, headers{":method", tc.method, ":authority", tc.host, "actor", actorA}).mustRoute(time.Second)
 			if got.local != tc.want || got.set["x-envoy-original-dst-host"] != tc.want {
 				t.Errorf("%s %s goes to %s (header %s), want %s", tc.method, tc.host, got.local, got.set["x-envoy-original-dst-host"], tc.want)
+			}
+		})
+	}
+}
+
+func TestAHostThatIsNoneIsRefusedBeforeAnybodyIsWoken(t *testing.T) {
+	for method, host := range map[string]string{"CONNECT": "a.example:99999", "GET": "user@a.example"} {
+		synctest.Test(t, func(t *testing.T) {
+			x := newRig(t, setup{})
+			response := x.hold(t, headers{":method", method, ":authority", host, "actor", actorA}).mustRefuse(0, router.BadHost)
+			if got := response.GetStatus().GetCode(); got != 400 {
+				t.Errorf("%s %s: status %v, want 400", method, host, got)
+			}
+			if _, want := x.inFlight(actorA); want != 0 {
+				t.Errorf("%s %s wakes the actor", method, host)
 			}
 		})
 	}

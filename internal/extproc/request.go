@@ -1,9 +1,7 @@
 package extproc
 
 import (
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -17,6 +15,8 @@ type Request struct {
 	Path   string // raw, with the query; empty for a CONNECT
 
 	headers []*corev3.HeaderValue
+	port    uint16
+	badHost string // what is wrong with Host; empty: nothing
 }
 
 func newRequest(m *extprocv3.HttpHeaders) Request {
@@ -34,6 +34,7 @@ func newRequest(m *extprocv3.HttpHeaders) Request {
 	if r.Host == "" {
 		r.Host = r.Header("host")
 	}
+	r.port, r.badHost = readHost(r.Host, r.Method == http.MethodConnect)
 	return r
 }
 
@@ -59,20 +60,7 @@ func (r *Request) Header(name string) string {
 
 // Port returns the port that a CONNECT asks for: that of its authority. Zero:
 // it names none, or the request is no CONNECT.
-func (r *Request) Port() uint16 {
-	if r.Method != http.MethodConnect {
-		return 0
-	}
-	_, text, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		return 0
-	}
-	port, err := strconv.ParseUint(text, 10, 16)
-	if err != nil {
-		return 0
-	}
-	return uint16(port)
-}
+func (r *Request) Port() uint16 { return r.port }
 
 // tunnels reports whether the request asks for a connection of its own rather
 // than a response.

@@ -14,6 +14,7 @@ type Reason string
 // The reasons. Which status each becomes is decided in package answer.
 const (
 	BadRequest       Reason = "bad_request"       // something in the request cannot be passed on
+	BadHost          Reason = "bad_host"          // the host or authority is none, or has a port that none can have
 	BadDeadline      Reason = "bad_deadline"      // a deadline header that cannot be read
 	DeadlinePast     Reason = "deadline_past"     // the caller's deadline was over on arrival
 	NoRoute          Reason = "no_route"          // no route matches
@@ -38,7 +39,7 @@ const (
 
 // Reasons lists every reason once.
 var Reasons = []Reason{
-	BadRequest, BadDeadline, DeadlinePast, NoRoute, UnknownActor, Forbidden, Unauthenticated,
+	BadRequest, BadHost, BadDeadline, DeadlinePast, NoRoute, UnknownActor, Forbidden, Unauthenticated,
 	LotFull, ActorBusy, NoWorker, StillWaking, StartFailed, BackingOff, WakeTimeout, PlaneUnavailable, PlaneFailed,
 	ActorUnreachable, ActorFailed, AttemptTimeout, ClientGone, Internal,
 }
