@@ -114,6 +114,37 @@ func TestG10_AStopServesWhatEnvoyHolds(t *testing.T) {
 	}
 }
 
+// Each front has the whole drain time: what one has to wait for keeps neither the
+// other open nor its requests waiting.
+func TestG10_AStopDrainsBothFrontsSideBySide(t *testing.T) {
+	folder := t.TempDir()
+	mine, its := filepath.Join(folder, "mine"), filepath.Join(folder, "its")
+	section, front := withEnvoy(t)
+	p := serving(t, t.TempDir(), section+byName+"actors:\n"+testActor("a", 0, mine)+testActor("b", 0, its))
+	own, h := p.begin("a.test"), hold(t, front, "b.test")
+	until(t, "both requests to park", func() bool { return p.parked() == 2 })
+	p.signal(syscall.SIGTERM)
+	until(t, "the proxy to take no connections", func() bool { return refused(p.front) })
+	openGate(t, its)
+	h.mustGo()
+	h.stream.CloseSend() // the response is complete
+	until(t, "the front for Envoy to end", func() bool { return refused(front) })
+	select {
+	case <-p.exited:
+		t.Fatal("it ended with a request parked")
+	case a := <-own:
+		t.Fatalf("the parked request is answered with %+v", a)
+	default:
+	}
+	openGate(t, mine)
+	if a := <-own; a.status != 200 {
+		t.Errorf("the parked request got %+v, want 200", a)
+	}
+	if code := p.exit(); code != 0 || p.logged("requests were cut off") {
+		t.Errorf("exit code %d, want 0 and nothing cut off:\n%s", code, p.logs)
+	}
+}
+
 func TestTheEnvoySectionIsChecked(t *testing.T) {
 	rest := byName + "actors: {a: {command: [sleep]}}\n"
 	for text, want := range map[string]string{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -41,7 +42,12 @@ func (s *server) stop(again <-chan os.Signal) error {
 		every(drained, sayEvery, func() { s.sayWhatIsLeft(most - time.Since(began)) })
 	}()
 	pause(ctx, s.config.DrainDelay)
-	cut := cmp.Or(s.proxy.Shutdown(draining), s.envoy.shutdown(draining))
+	var own, envoys error
+	var fronts sync.WaitGroup // or one would have only what the other leaves of the time
+	fronts.Go(func() { own = s.proxy.Shutdown(draining) })
+	fronts.Go(func() { envoys = s.envoy.shutdown(draining) })
+	fronts.Wait()
+	cut := cmp.Or(own, envoys)
 	close(drained)
 	if cut != nil {
 		s.log.Warn("requests were cut off", "cause", cut)
