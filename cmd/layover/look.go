@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,8 @@ func psCommand() *cobra.Command {
 		Short: "List the actors of a running router",
 		Long: `Ps lists the actors that have each of the words in their name, pool, state or error. FOR is how long an actor has
 been in its state, WITH how many requests are with it, WAITING how many wait for it; P50 and P99 are of what its
-last wake-ups took, at most 16.`,
+last wake-ups took, at most 16; ERROR is what a waking actor lacks, else why its last start failed or its program
+exited.`,
 		Example:           "  layover ps --state awake\n  layover ps preview failed",
 		ValidArgsFunction: r.completeActors,
 		RunE: func(cmd *cobra.Command, words []string) error {
@@ -70,7 +72,7 @@ func printActors(out io.Writer, now time.Time, actors []admin.Actor) error {
 			state += ", kept"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\t%s\n", clean(a.Name), clean(a.Pool), state, brief(now.Sub(a.Since)), a.InFlight, a.Wanted+a.InLine,
-			a.Wakes, orDash(a.WakeP50), orDash(a.WakeP99), used, clean(a.LastError))
+			a.Wakes, orDash(a.WakeP50), orDash(a.WakeP99), used, clean(cmp.Or(a.Lacks, a.LastError)))
 	}
 	return w.Flush()
 }

@@ -242,7 +242,7 @@ func (a *Admin) actorsOf(seen router.Snapshot, q query) Actors {
 	var found []*router.ActorSnapshot
 	for i := range seen.Plane.Actors {
 		actor := &seen.Plane.Actors[i]
-		if q.is("pool", actor.Pool) && q.is("state", string(actor.State)) && q.matches(actor.Name, actor.Pool, string(actor.State), actor.LastError) {
+		if q.is("pool", actor.Pool) && q.is("state", string(actor.State)) && q.matches(actor.Name, actor.Pool, string(actor.State), actor.Lacks, actor.LastError) {
 			found = append(found, actor)
 		}
 	}

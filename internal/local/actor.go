@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -211,6 +212,9 @@ func (p *Plane) awaken(a *actor, l *life) {
 	}
 	l.target = router.Target{Addr: l.program.addr(), Protocol: a.def.Protocol, Wake: l.number}
 	l.awakeAt = time.Now()
+	if strings.HasPrefix(a.lastError, didNotStart) { // it did now
+		a.lastError = ""
+	}
 	a.lastWake = l.awakeAt.Sub(l.began)
 	a.enterLocked(router.Awake)
 	l.pool.awake[a] = struct{}{}
@@ -225,13 +229,39 @@ func (p *Plane) fail(a *actor, l *life, err error) {
 	if l.stopping { // dismissed: its end is not its fault
 		return
 	}
-	l.err = router.Fail(router.StartFailed, publicly(err), err)
+	var output []string
 	if l.program != nil {
-		l.err.Output = l.program.output(shownLines)
+		output = l.program.output(shownLines)
 	}
-	a.backOffLocked("the actor did not start: " + err.Error())
+	if line := lastLine(output); line != "" {
+		err = fmt.Errorf("%w; its last line: %s", err, line)
+	}
+	l.err = router.Fail(router.StartFailed, publicly(err), err)
+	l.err.Output = output
+	a.backOffLocked(didNotStart + err.Error())
 	l.err.RetryAfter = backoff(a.failures)
 	p.stopLocked(a, l, errFailed)
+}
+
+// didNotStart is how the last error of a failed start begins.
+const didNotStart = "the actor did not start: "
+
+// longestQuote is the most of a program's line that an error has.
+const longestQuote = 200
+
+// lastLine returns the last of lines that is not blank: most programs say there
+// what they miss.
+func lastLine(lines []string) string {
+	for _, line := range slices.Backward(lines) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if len(line) > longestQuote {
+			line = strings.ToValidUTF8(line[:longestQuote], "") + "…"
+		}
+		return line
+	}
+	return ""
 }
 
 // publicly says of a failed start what any client may know: no path, no process
@@ -368,6 +398,9 @@ func (p *Plane) end(a *actor, l *life) {
 	p.mu.Lock()
 	if l.program != nil {
 		p.noteOutputLocked(a, l)
+		if line := lastLine(a.lastWords); l.why == errCrashed && line != "" { // only now it is whole
+			a.lastError += "; its last line: " + line
+		}
 	}
 	a.life = nil
 	a.enterLocked(router.Asleep)

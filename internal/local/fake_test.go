@@ -31,6 +31,7 @@ type fakeHost struct {
 type script struct {
 	start  time.Duration // until ready
 	fails  error         // instead of ready
+	lacks  error         // until ready
 	stop   time.Duration // after TERM; negative: it ignores TERM
 	undead time.Duration // so long does it outlive KILL
 	broken error         // of the host's start
@@ -133,6 +134,7 @@ func (pr *fakeProgram) stop(patience context.Context) {
 	h.noteLocked(killed + "end " + pr.job.Name)
 }
 
+func (pr *fakeProgram) lacks() error            { return pr.script.lacks }
 func (pr *fakeProgram) exited() <-chan struct{} { return pr.done }
 func (pr *fakeProgram) how() string             { return "exit status 7" }
 func (pr *fakeProgram) addr() string            { return fmt.Sprint("fake:", pr.n) }

@@ -28,6 +28,9 @@ type program interface {
 	// as it is known that it will not: it exited, or ctx ended (then the error
 	// has ctx's cause and what was last seen). It is called once.
 	ready(ctx context.Context) error
+	// lacks returns what was last seen missing to its being ready; nil: nothing
+	// is known. It may be called at any time.
+	lacks() error
 	// exited is closed when the main process has exited, and how may be asked.
 	exited() <-chan struct{}
 	how() string

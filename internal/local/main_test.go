@@ -41,6 +41,10 @@ func act(what string) {
 	switch what {
 	case "server":
 		serve(listen(port))
+	case "wanderer": // listens, but not where it should
+		l := listen("0")
+		fmt.Println("at", l.Addr().(*net.TCPAddr).Port)
+		serve(l)
 	case "slow server": // listens after 10 ms
 		<-time.After(10 * time.Millisecond)
 		serve(listen(port))

@@ -53,11 +53,43 @@ func hasSocket(pid int, sockets []string) bool {
 	})
 }
 
+// elsewhere returns the addresses at which processes of pr listen.
+func (h *osHost) elsewhere(pr *process) (addrs []netip.AddrPort) {
+	all := listening(0)
+	for _, pid := range everyProcess() {
+		if !isOf(pid, pr.pid(), pr.marker+"\x00") {
+			continue
+		}
+		for _, l := range all {
+			if !slices.Contains(addrs, l.addr) && hasSocket(pid, []string{l.socket}) {
+				addrs = append(addrs, l.addr)
+			}
+		}
+	}
+	return addrs
+}
+
 // listeners returns the sockets that listen at port for 127.0.0.1, as links in
-// /proc/PID/fd name them; none if the kernel does not tell. It asks for just
-// these: to read /proc/net/tcp takes tens of milliseconds on a machine with
-// many connections.
+// /proc/PID/fd name them; none if the kernel does not tell.
 func listeners(port int) (sockets []string) {
+	for _, l := range listening(port) {
+		if addr := l.addr.Addr().Unmap(); addr.IsUnspecified() || addr == netip.AddrFrom4([4]byte{127, 0, 0, 1}) {
+			sockets = append(sockets, l.socket)
+		}
+	}
+	return sockets
+}
+
+// listener is a socket that takes connections.
+type listener struct {
+	socket string // as a link in /proc/PID/fd names it
+	addr   netip.AddrPort
+}
+
+// listening returns the sockets that listen at port, or at any for 0. It asks
+// the kernel for just these: to read /proc/net/tcp takes tens of milliseconds on
+// a machine with many connections.
+func listening(port int) (all []listener) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
 		return nil
@@ -68,9 +100,9 @@ func listeners(port int) (sockets []string) {
 		if err := unix.Sendto(fd, diagRequest(family, port), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 			continue
 		}
-		sockets = append(sockets, diagAnswer(fd, port)...)
+		all = append(all, diagAnswer(fd, port)...)
 	}
-	return sockets
+	return all
 }
 
 // The layout of struct inet_diag_req_v2 and struct inet_diag_msg in
@@ -100,37 +132,38 @@ func diagRequest(family byte, port int) []byte {
 }
 
 // diagAnswer reads to the end of an answer.
-func diagAnswer(fd, port int) (sockets []string) {
+func diagAnswer(fd, port int) (all []listener) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, _, err := unix.Recvfrom(fd, buf, 0)
 		if err != nil {
-			return sockets
+			return all
 		}
 		messages, err := syscall.ParseNetlinkMessage(buf[:n])
 		if err != nil {
-			return sockets
+			return all
 		}
 		for _, m := range messages {
-			switch {
-			case m.Header.Type == unix.NLMSG_DONE || m.Header.Type == unix.NLMSG_ERROR:
-				return sockets
-			case len(m.Data) < diagMessageSize || binary.BigEndian.Uint16(m.Data[diagMsgPort:]) != uint16(port):
-			case takesLoopback(m.Data):
-				sockets = append(sockets, fmt.Sprintf("socket:[%d]", binary.NativeEndian.Uint32(m.Data[diagMsgInode:])))
+			if m.Header.Type == unix.NLMSG_DONE || m.Header.Type == unix.NLMSG_ERROR {
+				return all
+			}
+			if len(m.Data) < diagMessageSize {
+				continue
+			}
+			if at := int(binary.BigEndian.Uint16(m.Data[diagMsgPort:])); port == 0 || at == port {
+				inode := binary.NativeEndian.Uint32(m.Data[diagMsgInode:])
+				all = append(all, listener{fmt.Sprintf("socket:[%d]", inode), netip.AddrPortFrom(diagAddr(m.Data), uint16(at))})
 			}
 		}
 	}
 }
 
-// takesLoopback reports whether the listener of a message takes connections to
-// 127.0.0.1.
-func takesLoopback(message []byte) bool {
+// diagAddr is the address of a message's listener.
+func diagAddr(message []byte) netip.Addr {
 	raw := message[diagMsgAddr : diagMsgAddr+16]
 	if message[diagFamily] == unix.AF_INET {
 		raw = raw[:4]
 	}
-	addr, ok := netip.AddrFromSlice(raw)
-	addr = addr.Unmap()
-	return ok && (addr.IsUnspecified() || addr == netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	addr, _ := netip.AddrFromSlice(raw) // of 4 or 16 bytes it cannot fail
+	return addr
 }

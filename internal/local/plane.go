@@ -229,6 +229,7 @@ func (p *Plane) applyActorsLocked() (changes []string) {
 			p.drainLocked(a)
 		default:
 			note(name, "changed")
+			a.lastError = "" // of what it was
 			a.leaveLineLocked()
 			p.dismissLocked(a, errChanged)
 		}
@@ -367,8 +368,14 @@ func (p *Plane) Snapshot() router.PlaneSnapshot {
 	}
 	snap.Actors = byName(seen)
 	for i := range snap.Actors {
-		if program := outputs[snap.Actors[i].Name]; program != nil {
-			snap.Actors[i].Output = program.output(shownLines)
+		s := &snap.Actors[i]
+		program := outputs[s.Name]
+		if program == nil {
+			continue
+		}
+		s.Output = program.output(shownLines)
+		if lacks := program.lacks(); lacks != nil && s.State == router.Waking {
+			s.Lacks = lacks.Error()
 		}
 	}
 	slices.SortFunc(snap.Pools, func(a, b router.PoolSnapshot) int { return cmp.Compare(a.Name, b.Name) })

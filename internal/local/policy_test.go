@@ -483,7 +483,7 @@ func TestACrashIsLoggedWithLastWordsAndACrashedInstanceStaysAMinute(t *testing.T
 				t.Errorf("no %s in the log:\n%s", part, &log)
 			}
 		}
-		if a := s.plane.Snapshot().Actors[0]; a.State != router.Asleep || a.LastError != "the actor exited: exit status 7" || len(a.Output) != 1 {
+		if a := s.plane.Snapshot().Actors[0]; a.State != router.Asleep || a.LastError != "the actor exited: exit status 7; its last line: words of preview-7" || len(a.Output) != 1 {
 			t.Errorf("it is shown as %+v", a)
 		}
 		time.Sleep(time.Minute - 1)

@@ -5,6 +5,7 @@ package local
 import (
 	"crypto/rand"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,6 +68,9 @@ func (h *osHost) signal(_ *process, group int, s syscall.Signal) { syscall.Kill(
 
 // checkOwner cannot tell here: whoever listens is taken for the actor.
 func (h *osHost) checkOwner(*process) error { return nil }
+
+// elsewhere finds nothing here.
+func (h *osHost) elsewhere(*process) []netip.AddrPort { return nil }
 
 // leftovers returns the groups of records whose main process is still there,
 // as negative numbers.

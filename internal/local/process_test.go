@@ -127,7 +127,7 @@ func TestR58_AProgramThatExitsAtOnceFailsTheStartWithItsLastWords(t *testing.T) 
 	if want := "the actor exited before it was ready"; e.Detail != want {
 		t.Errorf("Detail = %q, want %q", e.Detail, want)
 	}
-	const forOperator = "the actor did not start: exited before it was ready (exit status 3)"
+	const forOperator = "the actor did not start: exited before it was ready (exit status 3); its last line: boom"
 	if !slices.Equal(e.Output, []string{"the last words", "boom"}) {
 		t.Errorf("Output = %q", e.Output)
 	}
@@ -143,7 +143,7 @@ func TestAProgramThatDoesNotExistFailsTheStart(t *testing.T) {
 	nowhere := acting("nowhere", "server")
 	nowhere.Dir = "/no/such/folder"
 	p := mustPlane(t, 1, gone, nowhere)
-	for actor, why := range map[string]string{"gone": "/no/such/program: no such file", "nowhere": "/no/such/folder: no such file"} {
+	for actor, why := range map[string]string{"gone": "cannot run /no/such/program: no such file", "nowhere": "/no/such/folder: no such file"} {
 		e := mustFail(t, p, actor)
 		if !strings.Contains(e.Err.Error(), why) {
 			t.Errorf("Err = %v, want %q in it", e.Err, why)

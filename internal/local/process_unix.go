@@ -5,18 +5,22 @@ package local
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"os/user"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -104,7 +108,8 @@ type process struct {
 	port   int
 	record string // file in the state folder
 
-	signs signs // of readiness
+	signs signs                 // of readiness
+	seen  atomic.Pointer[error] // what was last seen missing to it
 	out   ring
 	pipe  *os.File      // where out comes from
 	read  chan struct{} // closed when out is complete
@@ -139,7 +144,7 @@ func (pr *process) launch() error {
 	}
 	if dir := pr.job.Dir; dir != "" { // or the kernel's error would be about the program
 		if _, err := os.Stat(dir); err != nil {
-			return err
+			return fmt.Errorf("no cwd: %w", err)
 		}
 	}
 	if err := pr.signs.open(pr.job.Ready.Kind, pr.addr()); err != nil {
@@ -166,7 +171,7 @@ func (pr *process) launch() error {
 	h.onStarter(func() { started <- cmd.Start() })
 	if err := <-started; err != nil {
 		ours.Close()
-		return err
+		return cannotRun(cmd, err)
 	}
 	h.mu.Lock()
 	h.procs[pr.pid()] = pr
@@ -180,6 +185,30 @@ func (pr *process) launch() error {
 		h.log.Warn("cannot note a started actor", "actor", pr.job.Name, "err", err)
 	}
 	return nil
+}
+
+// cannotRun says in words for people why a program was not started.
+func cannotRun(cmd *exec.Cmd, err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok { // of fork and exec
+		err = path.Err
+	}
+	if name, ok := errors.AsType[*exec.Error](err); ok { // of the search in $PATH
+		err = name.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		path := cmd.Path
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(cmd.Dir, path)
+		}
+		if _, there := os.Stat(path); there == nil {
+			err = errors.New("the interpreter that its first line (#!) names, or its loader, does not exist")
+		}
+	}
+	where := ""
+	if cmd.Dir != "" {
+		where = " in " + cmd.Dir
+	}
+	return fmt.Errorf("cannot run %s%s: %w", cmd.Args[0], where, err)
 }
 
 // drain keeps what the program prints, as fast as it comes: a program is never

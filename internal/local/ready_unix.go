@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -130,22 +131,72 @@ func (pr *process) await(ctx context.Context) error {
 	return nil
 }
 
-// connects waits until a connection to the port can be had.
+// connects waits until a connection to the port can be had. Where the program
+// listens instead is looked up after a second, then after twice as long each
+// time, and in the end: it means to look through the machine's processes.
 func (pr *process) connects(ctx context.Context) error {
 	var dialer net.Dialer
-	return probe(ctx, func(last error) error {
+	var elsewhere []netip.AddrPort
+	refused := func() error { return unheard{pr.addr(), elsewhere} }
+	began, search := time.Now(), time.Second
+	last := pr.watched(ctx, func(last error) error {
 		c, err := dialer.DialContext(ctx, "tcp4", pr.addr())
 		switch {
 		case err == nil:
 			c.Close()
 			return nil
 		case errors.Is(err, syscall.ECONNREFUSED):
-			return fmt.Errorf("nothing listens at %s", pr.addr())
+			if time.Since(began) >= search {
+				elsewhere, search = pr.h.elsewhere(pr), 2*search
+			}
+			return refused()
 		case last != nil && ctx.Err() != nil: // what came before says more
 			return last
 		}
 		return err
 	})
+	_, deaf := errors.AsType[unheard](last)
+	if _, late := errors.AsType[errNotReady](context.Cause(ctx)); deaf && late {
+		elsewhere = pr.h.elsewhere(pr)
+		return refused()
+	}
+	return last
+}
+
+// unheard is the error of a program that does not listen where it should.
+type unheard struct {
+	addr    string
+	instead []netip.AddrPort
+}
+
+func (e unheard) Error() string {
+	text := "nothing listens at " + e.addr
+	switch n := len(e.instead); {
+	case n == 1:
+		text += ", the program listens at " + e.instead[0].String()
+	case n > 1:
+		text += fmt.Sprintf(", the program listens at %s and %d other addresses", e.instead[0], n-1)
+	}
+	return text
+}
+
+// watched is probe for what others may ask after meanwhile.
+func (pr *process) watched(ctx context.Context, try func(last error) error) error {
+	return probe(ctx, func(last error) error {
+		err := try(last)
+		if err != nil {
+			pr.seen.Store(&err)
+		}
+		return err
+	})
+}
+
+// lacks implements program.
+func (pr *process) lacks() error {
+	if seen := pr.seen.Load(); seen != nil {
+		return *seen
+	}
+	return nil
 }
 
 // probe calls try, with the error that it returned last, until that is nil or
@@ -171,7 +222,7 @@ func (pr *process) answers(ctx context.Context) error {
 	transport := &http.Transport{Protocols: protocols, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	limit := firstProbeLimit
-	return probe(ctx, func(last error) error {
+	return pr.watched(ctx, func(last error) error {
 		attempt, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		status, err := pr.get(attempt, transport)
@@ -203,16 +254,23 @@ func (pr *process) get(ctx context.Context, transport *http.Transport) (status i
 	return resp.StatusCode, resp.Body.Close()
 }
 
+// What a program lacks that is to be ready by another sign than its port.
+var (
+	errNotNotified = errors.New("it did not send READY=1")
+	errNotTaken    = errors.New("it did not take a connection from its socket")
+)
+
 // notified waits for READY=1.
 func (pr *process) notified(ctx context.Context) error {
 	conn := pr.signs.notify
+	pr.seen.Store(&errNotNotified)
 	defer context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })()
 	buf := make([]byte, 4096)
 	for {
 		n, err := conn.Read(buf)
 		if err != nil {
 			if ctx.Err() != nil {
-				return errors.New("it did not send READY=1")
+				return errNotNotified
 			}
 			return fmt.Errorf("notify socket: %w", err)
 		}
@@ -250,13 +308,14 @@ func (pr *process) takesConnection(ctx context.Context) error {
 	}
 	defer c.Close()
 	defer pr.signs.listener.Close()
+	pr.seen.Store(&errNotTaken)
 	for began := time.Now(); ; pause(ctx, time.Since(began)) {
 		n, err := backlog(pr.signs.listener)
 		if err != nil || n == 0 {
 			return err
 		}
 		if ctx.Err() != nil {
-			return errors.New("it did not take a connection from its socket")
+			return errNotTaken
 		}
 	}
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -241,7 +242,8 @@ func (a *actor) refusedLocked() error {
 	if a.failures > 1 {
 		failed = fmt.Sprintf("the last %d starts failed", a.failures)
 	}
-	err := router.Fail(router.BackingOff, fmt.Sprintf("%s; the next one is possible in %v", failed, left.Round(time.Millisecond)), nil)
+	detail := fmt.Sprintf("%s; the next one is possible in %v", failed, left.Round(time.Millisecond))
+	err := router.Fail(router.BackingOff, detail, errors.New(a.lastError))
 	err.RetryAfter, err.Output = left, shown(a.lastWords)
 	return err
 }
@@ -258,7 +260,9 @@ func waitFor(ctx context.Context, f *router.Flight, gone <-chan struct{}) {
 // ceiling: a target, an error, or neither if it was dismissed before that.
 func (p *Plane) decision(l *life, f *router.Flight) (router.Target, error) {
 	end := f.Phase(router.PhaseWake)
+	f.Trouble(router.Fail(router.StillWaking, "the actor was still starting when the request's budget ended", lacking{p, l}))
 	<-l.decided
+	f.Trouble(nil)
 	end()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -266,6 +270,25 @@ func (p *Plane) decision(l *life, f *router.Flight) (router.Target, error) {
 		return router.Target{}, l.err
 	}
 	return l.target, nil
+}
+
+// lacking is what a life lacks to be awake, by when it is said.
+type lacking struct {
+	plane *Plane
+	life  *life
+}
+
+func (e lacking) Error() string {
+	e.plane.mu.Lock()
+	program := e.life.program
+	e.plane.mu.Unlock()
+	if program == nil {
+		return "its program is not started yet"
+	}
+	if lacks := program.lacks(); lacks != nil {
+		return lacks.Error()
+	}
+	return "it is not ready yet"
 }
 
 // take takes a worker of pl, commits f and begins a life of the actor called

@@ -52,8 +52,9 @@ func (f *Flight) Enter(t *turnstile.Turnstile) *turnstile.Place {
 }
 
 // Trouble says why the wake-up has not succeeded yet: what a caller is told
-// whose budget ends from now on, until the next Trouble. The error is shared by
-// all callers and must not be changed any more.
+// whose budget ends from now on, until the next Trouble; nil: nothing more than
+// where it is. The error is shared by all callers and must not be changed any
+// more; the text of its cause is asked for when it is told.
 func (f *Flight) Trouble(e *Error) {
 	select {
 	case <-f.over: // the crowd may be with a successor

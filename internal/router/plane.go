@@ -117,6 +117,7 @@ type ActorSnapshot struct {
 	Addr      string        `json:"addr,omitempty"`
 	PID       int           `json:"pid,omitempty"`
 	RetryAt   time.Time     `json:"retry_at,omitzero"` // zero unless failed
+	Lacks     string        `json:"lacks,omitempty"`   // what was last seen missing to a waking actor's being awake
 	LastError string        `json:"last_error,omitempty"`
 	Output    []string      `json:"output,omitempty"` // last lines it printed
 }

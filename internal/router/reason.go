@@ -77,9 +77,20 @@ func (e *Error) Error() string {
 		s += ": " + e.Detail
 	}
 	if e.Err != nil && !strings.Contains(e.Detail, e.Err.Error()) {
-		s += ": " + e.Err.Error()
+		s += continued(e.Detail, e.Err.Error())
 	}
 	return s
+}
+
+// continued returns what cause adds to detail: a cause that begins with the
+// last words of the detail goes on from there.
+func continued(detail, cause string) string {
+	for i := range detail {
+		if rest, ok := strings.CutPrefix(cause, detail[i:]); ok && (i == 0 || detail[i-1] == ' ') {
+			return rest
+		}
+	}
+	return ": " + cause
 }
 
 // Unwrap returns the cause.

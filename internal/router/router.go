@@ -398,7 +398,10 @@ func (r *Router) refused(ctx context.Context, actor string, outcome *parking.Out
 		}
 		e := r.ended(ctx, actor, late)
 		if trouble := crowd.blamed(); trouble != nil && e.Reason == late {
-			e.Reason, e.Detail, e.Err = trouble.Reason, trouble.Detail, fmt.Errorf("%w; %w", trouble, e.Err)
+			e.Reason, e.Detail = trouble.Reason, trouble.Detail
+			if trouble.Err != nil {
+				e.Err = fmt.Errorf("%w; %w", trouble.Err, e.Err)
+			}
 		}
 		return e
 	}

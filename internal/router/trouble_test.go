@@ -98,3 +98,22 @@ func TestAnActorThatWasAwakeAllAlongWasNotWoken(t *testing.T) {
 		r.Wait(t.Context())
 	})
 }
+
+func TestACauseGoesOnFromTheLastWordsOfADetail(t *testing.T) {
+	for _, c := range []struct{ detail, cause, want string }{
+		{"the actor exited before it was ready", "exited before it was ready (exit status 3)", "the actor exited before it was ready (exit status 3)"},
+		{"the actor was not ready after 4s", "not ready after 4s: nothing listens", "the actor was not ready after 4s: nothing listens"},
+		{"the actor did not start", "no such file", "the actor did not start: no such file"},
+		{"unready", "ready not", "unready: ready not"},
+		{"it restarts", "restarts", "it restarts"},
+		{"", "the cause", ": the cause"},
+	} {
+		want := "router: start_failed: " + c.want
+		if c.detail == "" {
+			want = "router: start_failed" + c.want
+		}
+		if got := router.Fail(router.StartFailed, c.detail, errors.New(c.cause)).Error(); got != want {
+			t.Errorf("of %q and %q it is %q, want %q", c.detail, c.cause, got, want)
+		}
+	}
+}
