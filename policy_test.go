@@ -42,6 +42,7 @@ var imports = map[string]struct {
 	"internal/local":            {layover: []string{"internal/router", "turnstile", "budget"}},
 	"internal/substrate":        {layover: []string{"internal/router", "internal/substrate", "turnstile", "budget"}},
 	"internal/kube":             {layover: []string{"internal/router", "turnstile", "budget"}},
+	"internal/lateness":         {std: true}, // for tests
 	"internal/jobs":             {layover: []string{"lane", "crew", "turnstile", "budget", "parking", "internal/jobs"}},
 	"internal/admin":            {layover: []string{"internal/router", "crew"}},
 	"cmd":                       {layover: []string{"internal", "turnstile", "budget", "parking", "lane", "crew"}},
@@ -57,7 +58,8 @@ var testImports = map[string][]string{
 	"internal/answer":    {"internal/router/planetest"},
 	"internal/local":     {"internal/router/planetest", "parking"},
 	"internal/substrate": {"internal/router/planetest", "parking"},
-	"internal/proxy":     {"internal/router/planetest", "parking"},
+	"internal/proxy":     {"internal/router/planetest", "internal/lateness", "parking"},
+	"lane":               {"internal/lateness"},
 	"internal/admin":     {"internal/router/planetest", "parking", "budget", "turnstile"},
 	"internal/extproc":   {"internal/router/planetest", "parking", "internal/envoy"},
 }

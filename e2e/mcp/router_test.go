@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"layover/internal/lateness"
 )
 
 // behindRouter starts layover with the example's configuration, in which
@@ -105,33 +107,9 @@ func list(t *testing.T, router, arguments, timeout string) (l listed, took time.
 	return *answer.Result.StructuredContent, took
 }
 
-// allowance measures, until the returned function asks for it, what a busy
-// machine adds to an answer that came on time: each of the three processes on
-// its way, and the client, may be kept waiting for a processor as long as
-// a timer of this one was.
-func allowance() func() time.Duration {
-	const step = 5 * time.Millisecond
-	stop, worst := make(chan struct{}), make(chan time.Duration)
-	go func() { // ends with the returned function
-		tick := time.NewTicker(step)
-		defer tick.Stop()
-		var late time.Duration
-		for last := time.Now(); ; {
-			select {
-			case <-stop:
-				worst <- late
-				return
-			case <-tick.C:
-				now := time.Now()
-				late, last = max(late, now.Sub(last)-step), now
-			}
-		}
-	}()
-	return func() time.Duration {
-		close(stop)
-		return 4 * <-worst
-	}
-}
+// steps is how many processes an answer passes, the client's own included: each
+// may be kept waiting for a processor.
+const steps = 4
 
 func TestOneDeadlineCrossesRouterServerAndBoards(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "faults.yaml")
@@ -141,9 +119,9 @@ func TestOneDeadlineCrossesRouterServerAndBoards(t *testing.T) {
 	const coldStart, deadline = 700 * time.Millisecond, 3 * time.Second
 	router := behindRouter(t, coldStart, playBoards(t, "--script", script))
 
-	late := allowance()
+	late := lateness.Watch()
 	l, took := list(t, router, `{"boards":["arbeitnow","remotive"],"limit":5,"timeout_seconds":60}`, deadline.String())
-	busy := late()
+	busy := steps * late()
 	atServer := time.Duration(l.Time.LimitMS) * time.Millisecond
 	t.Logf("the caller had %v; %v were left when the sleeping server was awake and had the call; the answer came after %v (this machine's allowance: %v)", deadline, atServer, took, busy)
 	if took > deadline+busy {
@@ -164,9 +142,9 @@ func TestOneDeadlineCrossesRouterServerAndBoards(t *testing.T) {
 	}
 
 	// Awake now: nothing of the deadline is spent on waking.
-	late = allowance()
+	late = lateness.Watch()
 	l, took = list(t, router, `{"cursor":"`+l.Cursor+`"}`, "1s")
-	busy = late()
+	busy = steps * late()
 	if atServer = time.Duration(l.Time.LimitMS) * time.Millisecond; atServer < 700*time.Millisecond-busy || atServer > time.Second || took > time.Second+busy {
 		t.Errorf("awake, it had %v of 1s and the answer came after %v", atServer, took)
 	}
@@ -182,7 +160,7 @@ func TestManyCallsThroughTheRouterAreAnsweredByTheirDeadline(t *testing.T) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	var slowest time.Duration
-	late := allowance()
+	late := lateness.Watch()
 	for id := range 20 { // all wait for one wake-up, and end at the same time
 		all.Go(func() {
 			l, took := list(t, router, `{"boards":["remotive","hn","arbeitnow"],"limit":50}`, deadline.String())
@@ -195,7 +173,7 @@ func TestManyCallsThroughTheRouterAreAnsweredByTheirDeadline(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if busy := late(); slowest > deadline+busy {
+	if busy := steps * late(); slowest > deadline+busy {
 		t.Errorf("the slowest of 20 answers came after %v, want at most %v (this machine's allowance: %v)", slowest, deadline, busy)
 	}
 }

@@ -444,6 +444,15 @@ func until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
+// soon wants it noticed within 100 ms that a client left. On the way to its
+// record are four steps that each wait for a processor.
+func soon(t *testing.T, took, late time.Duration) {
+	t.Helper()
+	if most := 100*time.Millisecond + 4*late; took > most {
+		t.Errorf("noticed after %v, want at most 100ms, %v on a machine that is late by %v", took, most, late)
+	}
+}
+
 // result is an answer that a client waits for in another goroutine.
 type result struct {
 	resp *http.Response

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"layover/internal/lateness"
 	"layover/internal/router"
 )
 
@@ -16,14 +17,12 @@ import (
 func gone(t *testing.T, f *fixture, leave func()) {
 	t.Helper()
 	f.parked()
-	left := time.Now()
+	late, left := lateness.Watch(), time.Now()
 	leave()
 	rec := f.record()
+	soon(t, time.Since(left), late())
 	if rec.Reason != router.ClientGone {
 		t.Errorf("record = %+v, want reason %s", rec, router.ClientGone)
-	}
-	if took := time.Since(left); took > 100*time.Millisecond {
-		t.Errorf("noticed after %v, want at most 100ms", took)
 	}
 	until(t, "the spot is free", func() bool { return f.lot.Snapshot().Active == 0 })
 }
