@@ -79,7 +79,7 @@ func taking(plane *planetest.Scripted, d time.Duration) *planetest.Scripted {
 }
 
 func TestConformanceOfTheScriptedPlane(t *testing.T) {
-	planetest.Run(t, func(t *testing.T) *planetest.Rig {
+	planetest.RunInBubbles(t, func(t *testing.T) *planetest.Rig {
 		plane := planetest.NewScripted(2, "a", "b", "c", "broken")
 		plane.Start = func(_ context.Context, actor string) error {
 			if actor == "broken" {

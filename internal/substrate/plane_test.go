@@ -14,8 +14,7 @@ import (
 )
 
 func TestPlanePassesTheSuite(t *testing.T) {
-	t.Parallel() // it mostly waits
-	planetest.Run(t, func(t *testing.T) *planetest.Rig {
+	planetest.RunInBubbles(t, func(t *testing.T) *planetest.Rig {
 		const takes = 50 * time.Millisecond
 		s := newServer(2, 4, takes)
 		s.Inject(controlplane.Fault{Actor: name(3), Times: -1, Code: codes.Internal, Message: "a crash loop"})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"layover/budget"
@@ -41,6 +42,16 @@ type Rig struct {
 
 // Run runs the suite. build makes a fresh rig and registers its cleanup with t.
 func Run(t *testing.T, build func(t *testing.T) *Rig) {
+	run(t, func(t *testing.T, f func(*testing.T)) { f(t) }, build)
+}
+
+// RunInBubbles is Run for a plane without processes and sockets: each case is in
+// a synctest bubble, where its times are exact however busy the machine is.
+func RunInBubbles(t *testing.T, build func(t *testing.T) *Rig) {
+	run(t, synctest.Test, build)
+}
+
+func run(t *testing.T, in func(*testing.T, func(*testing.T)), build func(t *testing.T) *Rig) {
 	cases := []struct {
 		name string
 		run  func(t *testing.T, rig *Rig)
@@ -63,7 +74,9 @@ func Run(t *testing.T, build func(t *testing.T) *Rig) {
 		{"R21_AFailedStartFailsAllWaitersAtOnce", failedStart},
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { c.run(t, build(t)) })
+		t.Run(c.name, func(t *testing.T) {
+			in(t, func(t *testing.T) { c.run(t, build(t)) })
+		})
 	}
 }
 
