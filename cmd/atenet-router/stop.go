@@ -34,10 +34,11 @@ var errCutOff = errors.New("a second signal: stopped at once, requests were cut 
 // stop ends the server: not ready; after the delay Envoy takes no more; what it
 // has is served or ends by its budget. Something on again ends all waiting.
 func (s *server) stop(again <-chan os.Signal) error {
+	first := time.Now()
 	ctx, hurry := context.WithCancelCause(context.Background())
 	defer hurry(nil)
 	go func() { // ends with ctx
-		if got := another(ctx, again); got != nil {
+		if got := another(ctx, first, again); got != nil {
 			s.log.Warn("stopping at once", "signal", got.String())
 			hurry(errCutOff)
 		}
@@ -154,10 +155,9 @@ func (s *server) askEnvoy(ctx context.Context, method, path string) (string, err
 	return string(text), err
 }
 
-// another returns the next signal that is not part of the first one, or nil
+// another returns the next signal that is not part of the one at first, or nil
 // when ctx ends.
-func another(ctx context.Context, again <-chan os.Signal) os.Signal {
-	first := time.Now()
+func another(ctx context.Context, first time.Time, again <-chan os.Signal) os.Signal {
 	for {
 		select {
 		case <-ctx.Done():

@@ -14,7 +14,7 @@ func TestASecondSignalWithin200msIsTheSameStop(t *testing.T) {
 		again := make(chan os.Signal, 2)
 		got, began := make(chan time.Duration, 1), time.Now()
 		go func() { // the test reads got
-			if another(t.Context(), again) == os.Interrupt {
+			if another(t.Context(), began, again) == os.Interrupt {
 				got <- time.Since(began)
 			}
 		}()
@@ -33,7 +33,7 @@ func TestASecondSignalWithin200msIsTheSameStop(t *testing.T) {
 func TestASignalThatNeverComesEndsWithTheStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := another(ctx, nil); got != nil {
+	if got := another(ctx, time.Now(), nil); got != nil {
 		t.Errorf("another = %v, want none", got)
 	}
 }
