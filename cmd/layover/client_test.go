@@ -110,11 +110,12 @@ func TestACommandWithoutARouterSaysWhatToDo(t *testing.T) {
 
 func TestLogsAreFollowedAcrossWakeUps(t *testing.T) {
 	p := serving(t, t.TempDir(), byName+"actors:\n  a: {command: [sh, -c, 'echo first $$; sleep 100'], ready: /, start_timeout: 200ms}\n")
-	p.get("a.test")
-	out, _ := p.says(0, "logs", "a", "-n", "1")
-	if !strings.HasPrefix(out, "first ") {
-		t.Errorf("logs are %q", out)
-	}
+	var out string
+	until(t, "the first line", func() bool { // of a wake-up that had the time for one
+		p.get("a.test")
+		out, _ = p.says(0, "logs", "a", "-n", "1")
+		return strings.HasPrefix(out, "first ")
+	})
 	follower := layover("logs", "-f", "a", "--config", filepath.Join(p.folder, "f.yaml"))
 	lines := new(logs)
 	follower.Stdout = lines

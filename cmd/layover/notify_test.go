@@ -87,9 +87,7 @@ func TestAManagerThatIsGoneHoldsUpNobody(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone"))
 	p := serving(t, t.TempDir(), byName+"actors:\n"+testActor("a", 0, ""))
 	p.served("a.test")
-	if !p.logged("the service manager cannot be told", "READY=1") {
-		t.Error("the log does not say that the manager is gone")
-	}
+	until(t, "the log to say that the manager is gone", func() bool { return p.logged("the service manager cannot be told", "READY=1") })
 }
 
 func TestTheWatchdogHearsTwicePerIntervalWhileTheRouterAnswers(t *testing.T) {
