@@ -13,7 +13,7 @@ import (
 )
 
 func TestR61_WhatHappensToConnectionsIsCounted(t *testing.T) {
-	f := newFixture(t, setup{tls: true, options: Options{MaxConnections: 2, ReadHeaderTimeout: 100 * time.Millisecond}})
+	f := newFixture(t, setup{tls: true, options: Options{MaxConnections: 2}})
 	f.actorH1("a", true, hello)
 	f.actorH1("b", false, hello)
 	want := map[string]uint64{"malformed": 0, "header_too_large": 0, "header_timeout": 0, "tls_handshake": 0, "waited_for_room": 0, "idle_closed_for_room": 0, "stream_idle": 0}
@@ -30,7 +30,6 @@ func TestR61_WhatHappensToConnectionsIsCounted(t *testing.T) {
 	for event, begin := range map[string]string{
 		"malformed":        "GET / HTTP/1.1\r\nA : b\r\n\r\n",
 		"header_too_large": "GET / HTTP/1.1\r\nA: " + strings.Repeat("x", 100_000),
-		"header_timeout":   "GET / HTTP/1.1\r\n",
 	} {
 		c := f.dial()
 		go c.pieces(begin, 0)
@@ -49,7 +48,7 @@ func TestR61_WhatHappensToConnectionsIsCounted(t *testing.T) {
 	none()
 
 	idle := f.dial()
-	for range 3 { // the answer of an actor, whatever it is, and a wait for the next request are no events
+	for range 3 { // the answer of an actor, whatever it is, is no event
 		idle.send("GET / HTTP/1.1\nHost: a.test\n\n")
 		io.Copy(io.Discard, idle.response("GET").Body)
 	}
@@ -72,6 +71,27 @@ func TestR61_WhatHappensToConnectionsIsCounted(t *testing.T) {
 	}
 	third.Close()
 	fourth.Close()
+}
+
+func TestR61_ALateHeaderIsCountedAndAWaitForTheNextRequestIsNot(t *testing.T) {
+	t.Parallel()
+	const timeout = 300 * time.Millisecond
+	f := newFixture(t, setup{options: Options{ReadHeaderTimeout: timeout}})
+	f.actorH1("a", true, hello)
+	late := f.dial()
+	late.send("GET / HTTP/1.1\n")
+	io.ReadAll(late.r)
+	counted := func() uint64 { return f.proxy.Stats().Events["header_timeout"] }
+	until(t, "it is counted", func() bool { return counted() == 1 })
+	idle := f.dial()
+	for range 2 {
+		idle.send("GET / HTTP/1.1\nHost: a.test\n\n")
+		io.Copy(io.Discard, idle.response("GET").Body)
+		<-time.After(2 * timeout)
+	}
+	if n := counted(); n != 1 {
+		t.Errorf("counted %d times, want once", n)
+	}
 }
 
 func TestR64_AStreamThatIsCutOffIsCounted(t *testing.T) {

@@ -155,14 +155,15 @@ func TestR64_OpenStreamsAndTunnelsPinTheirActor(t *testing.T) {
 
 func TestR64_AStreamOnWhichNothingPassesIsClosed(t *testing.T) {
 	t.Parallel()
-	const idle = 200 * time.Millisecond
+	const idle, ticks = 600 * time.Millisecond, 9
+	const tick = idle / 6 // so much less that a busy machine does not make a silence of it
 	route := router.Route{Name: "idle", Host: "{actor}.idle", Budget: time.Minute, MaxBudget: time.Minute, StreamIdle: idle}
 	f := newFixture(t, setup{routes: []router.Route{route}})
 	f.actorH1("a", true, func(w http.ResponseWriter, r *http.Request) {
-		for range 4 {
+		for range ticks {
 			io.WriteString(w, "tick")
 			w.(http.Flusher).Flush()
-			<-time.After(idle / 2)
+			<-time.After(tick)
 		}
 		<-r.Context().Done()
 	})
@@ -174,24 +175,25 @@ func TestR64_AStreamOnWhichNothingPassesIsClosed(t *testing.T) {
 			}
 		}
 	})
+	began := time.Now()
+	var streams []<-chan result
 	for _, version := range []int{1, 2} {
 		req := f.request("GET", "a", "/", nil)
 		req.Host = "a.idle"
-		began := time.Now()
-		resp, err := f.client(version).Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		if took := time.Since(began); string(body) != "ticktickticktick" || err == nil || took < 2*idle || took > 2*idle+2*time.Second {
-			t.Errorf("HTTP/%d: %q, %v after %v; want all ticks, then broken off after %v of silence", version, body, err, took, idle)
+		streams = append(streams, do(f.client(version), req))
+	}
+	const whole = (ticks-1)*tick + idle
+	for i, stream := range streams {
+		r := receive(t, stream, "the stream is broken off")
+		if took := time.Since(began); r.body != strings.Repeat("tick", ticks) || r.err == nil || took < whole || took > whole+2*time.Second {
+			t.Errorf("HTTP/%d: %q, %v after %v; want all ticks, then broken off after %v of silence", i+1, r.body, r.err, took, idle)
 		}
 	}
 	tunnel := f.dial()
 	tunnel.send("GET / HTTP/1.1\nHost: b.idle\nConnection: Upgrade\nUpgrade: x\n\n")
 	tunnel.response("GET")
-	for range 4 { // what the client sends counts, too
-		<-time.After(idle / 2)
+	for range ticks { // what the client sends counts, too
+		<-time.After(tick)
 		io.WriteString(tunnel, "ping")
 		if _, err := io.ReadFull(tunnel.r, make([]byte, 4)); err != nil {
 			t.Fatalf("the tunnel was closed although it is in use: %v", err)

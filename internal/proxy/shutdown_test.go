@@ -101,17 +101,18 @@ func TestG10_ShutdownServesTheParkedAndWaitsForTunnels(t *testing.T) {
 		parked = append(parked, do(f.client(version), f.request("GET", "a", "/", nil)))
 	}
 	parked = append(parked, do(f.client(1), f.request("POST", "a", "/", strings.NewReader("body"))))
+	f.parked()
+	until(t, "all are parked", func() bool { return f.lot.Snapshot().Active == 3 })
+
+	tunnel := f.dial()
+	tunnel.send("GET / HTTP/1.1\nHost: b.test\nConnection: Upgrade\nUpgrade: x\n\n")
+	tunnel.response("GET")
+
 	late := f.request("GET", "c", "/", nil)
 	late.Header.Set("Operation-Timeout", "200ms")
 	f.actorH1("c", false, hello)
 	ends := do(f.client(1), late)
 	f.parked()
-	f.parked()
-	until(t, "all are parked", func() bool { return f.lot.Snapshot().Active == 4 })
-
-	tunnel := f.dial()
-	tunnel.send("GET / HTTP/1.1\nHost: b.test\nConnection: Upgrade\nUpgrade: x\n\n")
-	tunnel.response("GET")
 
 	down := make(chan error, 1)
 	go func() { down <- f.proxy.Shutdown(context.Background()) }()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,14 @@ func (s *seen) got() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Join(s.all, ", ")
+}
+
+// whole is got without the requests that were cut off. An actor may hear of one
+// of those long after the proxy is done with it.
+func (s *seen) whole() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(slices.DeleteFunc(slices.Clone(s.all), func(what string) bool { return what == "cut off /first" }), ", ")
 }
 
 // smuggled stands behind each of the requests below, as what a parser that
@@ -154,7 +163,7 @@ func TestABodyThatCannotBeReadEndsItsConnection(t *testing.T) {
 			t.Errorf("%s: %d answers: %.200q", what, n, all)
 		}
 		until(t, "the actor is done", func() bool { return f.rides() == 0 })
-		if got := actor.got(); got != "" && got != "cut off /first" {
+		if got := actor.whole(); got != "" {
 			t.Errorf("%s: the actor got %s", what, got)
 		}
 	}
@@ -315,9 +324,8 @@ func TestMalformedRequestsOverHTTP2AreRefused(t *testing.T) {
 		}
 		client.raw.Close()
 		until(t, "the actor is done", func() bool { return f.rides() == 0 })
-		if got := actor.got(); got != "" && got != "cut off /first" {
-			t.Errorf("%s: the actor got %s", c.what, got)
-			actor.all = nil
+		if got := actor.whole(); got != "" {
+			t.Fatalf("%s: the actor got %s", c.what, got)
 		}
 	}
 }

@@ -112,8 +112,8 @@ func TestEachRefusalIsRecordedOnce(t *testing.T) {
 		{"a.test", "Operation-Timeout", "soon", 400, router.BadDeadline},
 		{"a.test", "Operation-Timeout", "0s", 400, router.BadDeadline},
 		{"a.test", "Operation-Deadline", "2001-01-01T00:00:00Z", 504, router.DeadlinePast},
-		{"a.test", "Operation-Timeout", "30ms", 503, router.StillWaking},
-		{"a.test", "X-Envoy-Upstream-Rq-Timeout-Ms", "30", 503, router.StillWaking},
+		{"a.test", "Operation-Timeout", "200ms", 503, router.StillWaking},
+		{"a.test", "X-Envoy-Upstream-Rq-Timeout-Ms", "200", 503, router.StillWaking},
 	} {
 		req := f.request("GET", "", "/", nil)
 		req.Host = c.host
