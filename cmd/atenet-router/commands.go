@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"runtime/debug"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	"github.com/spf13/cobra"
 
+	"layover/internal/cli"
 	"layover/internal/envoy"
 )
 
@@ -24,7 +23,7 @@ func bootstrapCommand() *cobra.Command {
 gets the rest. --static prints all of it in one file, for an Envoy that is to start while there is no router.
 
 The flags must be those of the router.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			plan, doubts, err := c.checkPlan()
 			if err != nil {
@@ -65,31 +64,4 @@ func writeBootstrap(w io.Writer, plan envoy.Plan, static bool) error {
 		return err
 	}
 	return envoy.Write(w, boot)
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "atenet-router %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
-	}
-}
-
-// version returns the module's version, and the commit if the build knows it.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "(unknown)"
-	}
-	v := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v += " commit " + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return v
 }

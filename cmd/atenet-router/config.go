@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"layover/internal/admin"
+	"layover/internal/cli"
 	"layover/internal/envoy"
 	"layover/internal/substrate"
 )
@@ -53,11 +53,6 @@ type config struct {
 // Parking off: only Aborted is retried, and for so long.
 const failFastBudget = 15 * time.Second
 
-const (
-	formatText = "text"
-	formatJSON = "json"
-)
-
 // flags are all of serve; bootstrap has those of the plan only.
 func (c *config) flags(f *pflag.FlagSet) {
 	c.planFlags(f)
@@ -77,7 +72,7 @@ func (c *config) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.status, "status-address", ":4040", "address of status page, /healthz and /readyz; off: none")
 	f.StringVar(&c.metrics, "metrics-address", ":9090", "address of /metrics; off: none")
 	f.StringVar(&c.logLevel, "log-level", "info", "debug, info, warn or error; debug has a line for each request")
-	f.StringVar(&c.logFormat, "log-format", formatText, "text or json")
+	f.StringVar(&c.logFormat, "log-format", cli.FormatText, "text or json")
 }
 
 // planFlags are those that Envoy's configuration depends on.
@@ -211,21 +206,16 @@ func (c *config) check() (p envoy.Plan, doubts []string, err error) {
 			refuse(flag, "%q: write host:port, :port or off", addr)
 		}
 	}
-	if _, err := c.level(); err != nil {
-		refuse("log-level", "%q: write debug, info, warn or error", c.logLevel)
+	if _, err := cli.Level(c.logLevel); err != nil {
+		refuse("log-level", "%v", err)
 	}
-	if c.logFormat != formatText && c.logFormat != formatJSON {
+	if c.logFormat != cli.FormatText && c.logFormat != cli.FormatJSON {
 		refuse("log-format", "%q: write text or json", c.logFormat)
 	}
 	if c.access.Insecure && c.access.TokenFile != "" {
 		doubts = append(doubts, "--ateapi-insecure: the token goes over the wire in the clear")
 	}
 	return p, doubts, errors.Join(refused...)
-}
-
-func (c *config) level() (level slog.Level, err error) {
-	err = level.UnmarshalText([]byte(c.logLevel))
-	return level, err
 }
 
 // settings are the flags for the status page. No flag is a secret: tokens and

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"layover/internal/cli"
 	"layover/internal/substrate"
 	"layover/internal/substrate/controlplane"
 )
@@ -33,7 +34,7 @@ func demoCommand() *cobra.Command {
 		Long: `Demo runs the router between a real Envoy and a control plane of its own, whose workers are small servers at
 127.0.0.2 to 127.0.0.4. It sends requests, and checks what it prints from what it measured. It stays up to be tried until
 Ctrl-C; with --once it ends at once. Either way it exits with 0 only if everything that it printed held.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -136,8 +137,8 @@ func (d *demo) start(ctx context.Context, path string) error {
 		return err
 	}
 	d.addr = plan.HTTP
-	level, _ := d.config.level()
-	if d.server, err = start(d.config, plan, nil, newLog(os.Stderr, level, formatText)); err != nil {
+	level, _ := cli.Level(d.config.logLevel)
+	if d.server, err = start(d.config, plan, nil, cli.NewLog(os.Stderr, level, cli.FormatText)); err != nil {
 		return err
 	}
 	return d.startEnvoy(ctx, path)

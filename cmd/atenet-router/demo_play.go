@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"layover/internal/cli"
 	"layover/internal/router"
 	"layover/internal/substrate"
 )
@@ -102,7 +103,7 @@ func soon(ctx context.Context, is func() bool) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		pause(ctx, 2*time.Millisecond)
+		cli.Pause(ctx, 2*time.Millisecond)
 	}
 	return true
 }
@@ -163,7 +164,7 @@ func (d *demo) playFull(ctx context.Context) bool {
 	var warm volley
 	for i := range 200 {
 		warm.add(func() shot { return d.send(ctx, demoActor(i%demoWorkers)) })
-		pause(ctx, 2*time.Millisecond)
+		cli.Pause(ctx, 2*time.Millisecond)
 	}
 	awake := warm.wait()
 	parked := d.server.router.Snapshot().Totals.Parked - before

@@ -13,13 +13,9 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"regexp"
-	"strings"
 
-	"github.com/spf13/cobra"
+	"layover/internal/cli"
 )
 
 func main() { os.Exit(execute(context.Background(), os.Args[1:])) }
@@ -29,30 +25,6 @@ func main() { os.Exit(execute(context.Background(), os.Args[1:])) }
 func execute(ctx context.Context, args []string) int {
 	root := serveCommand("atenet-router")
 	root.Short = "Wakes actors through agent-substrate's control plane, for an Envoy in front"
-	root.SilenceUsage, root.SilenceErrors = true, true
-	root.Version = version()
-	root.SetVersionTemplate("atenet-router {{.Version}}\n")
-	understood := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
-	root.AddCommand(serveCommand("serve"), bootstrapCommand(), demoCommand(), versionCommand())
-	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
-	switch {
-	case err == nil:
-		return 0
-	case !understood:
-		fmt.Fprintf(os.Stderr, "atenet-router: %s; see '%s --help'\n", strings.TrimSpace(err.Error()), cmd.CommandPath())
-	case !errors.Is(err, errSaid):
-		fmt.Fprintln(os.Stderr, "atenet-router:", plain(err))
-	}
-	return 1
+	root.AddCommand(serveCommand("serve"), bootstrapCommand(), demoCommand(), cli.VersionCommand())
+	return cli.Run(ctx, root, args)
 }
-
-// packageName is how errors begin that say which package they come from.
-var packageName = regexp.MustCompile(`(?m)(^|: )(?:router|proxy|substrate|envoy|extproc|controlplane|budget): `)
-
-// plain is err as people read it who do not know the packages.
-func plain(err error) string { return packageName.ReplaceAllString(err.Error(), "$1") }
-
-// errSaid ends a command that has already said what is wrong.
-var errSaid = errors.New("said")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"layover/internal/cli"
 	"layover/internal/substrate/controlplane"
 )
 
@@ -42,7 +43,7 @@ func ownFront(t *testing.T, args ...string) (c *config, s *server, plane *contro
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = start(c, plan, nil, newLog(io.Discard, nil, formatText)); err != nil {
+	if s, err = start(c, plan, nil, cli.NewLog(io.Discard, nil, cli.FormatText)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)
@@ -144,7 +145,7 @@ func TestAStopOfTheOwnFrontDoesNotWaitForEnvoys(t *testing.T) {
 	select {
 	case <-stopped:
 		t.Fatal("it did not wait for Envoy")
-	case <-time.After(2 * sameStop):
+	case <-time.After(2 * cli.SameStop):
 	}
 	stop <- syscall.SIGTERM
 	<-stopped

@@ -22,6 +22,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	"layover/internal/admin"
+	"layover/internal/cli"
 	"layover/internal/envoy"
 	"layover/internal/extproc"
 	"layover/internal/proxy"
@@ -43,7 +44,7 @@ each request at --extproc-address, where gRPC health checks are answered, too.
 
 SIGTERM and SIGINT stop it: it is no longer ready; after --drain-delay Envoy's listeners drain; requests that are held are
 served or end by their budget; then it exits. A second signal stops it at once.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stop := make(chan os.Signal, 2)
 			signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
@@ -76,8 +77,8 @@ func serve(c *config, shown []admin.Setting, out, logs io.Writer, stop <-chan os
 	if err != nil {
 		return err
 	}
-	level, _ := c.level()
-	log := newLog(logs, level, c.logFormat)
+	level, _ := cli.Level(c.logLevel)
+	log := cli.NewLog(logs, level, c.logFormat)
 	for _, doubt := range doubts {
 		log.Warn(doubt)
 	}
@@ -90,22 +91,6 @@ func serve(c *config, shown []admin.Setting, out, logs io.Writer, stop <-chan os
 		fmt.Fprintln(out, line)
 	}
 	return s.run(stop)
-}
-
-func newLog(w io.Writer, level slog.Leveler, format string) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		switch v := a.Value.Any().(type) {
-		case time.Duration: // JSON would have nanoseconds
-			a.Value = slog.StringValue(v.String())
-		case error:
-			a.Value = slog.StringValue(plain(v))
-		}
-		return a
-	}}
-	if format == formatJSON {
-		return slog.New(slog.NewJSONHandler(w, o))
-	}
-	return slog.New(slog.NewTextHandler(w, o))
 }
 
 // server is a router that runs.
@@ -153,7 +138,7 @@ func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) 
 	}
 	// Readiness, metrics and the page are for whoever reaches them; profiles are
 	// not, see guard.
-	if s.admin, err = admin.New(admin.Options{Public: true, Version: version(), Name: "atenet-router", Settings: shown, ParkBudget: c.budget()}); err != nil {
+	if s.admin, err = admin.New(admin.Options{Public: true, Version: cli.Version(), Name: "atenet-router", Settings: shown, ParkBudget: c.budget()}); err != nil {
 		return nil, err
 	}
 	s.router = router.New(plane, parking.NewLot(c.parkMax), router.Options{Observe: s.observe, Identity: traceOf})

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	"layover/internal/cli"
 )
 
 func TestProfilesAreForThisMachineOnly(t *testing.T) {
@@ -107,7 +109,7 @@ func TestATakenAddressIsSaidWithItsFlag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := start(&other, plan, nil, newLog(io.Discard, nil, formatText)); err == nil || !strings.Contains(err.Error(), "--extproc-address: another program listens on "+c.extproc) {
+	if _, err := start(&other, plan, nil, cli.NewLog(io.Discard, nil, cli.FormatText)); err == nil || !strings.Contains(err.Error(), "--extproc-address: another program listens on "+c.extproc) {
 		t.Errorf("start = %v", err)
 	}
 }

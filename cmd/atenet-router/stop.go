@@ -13,12 +13,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"layover/internal/cli"
 )
 
 const (
-	// sameStop is how soon after a first signal a second one is still part of
-	// it: timeout(1), for one, signals its child and then the child's group.
-	sameStop = 200 * time.Millisecond
 	// lookEvery is how often a stop asks Envoy what it still has.
 	lookEvery = 100 * time.Millisecond
 	// adminTimeout bounds one question to Envoy.
@@ -28,9 +27,6 @@ const (
 	delivery = 500 * time.Millisecond
 )
 
-// errCutOff is the end of a stop that a second signal did not let finish.
-var errCutOff = errors.New("a second signal: stopped at once, requests were cut off")
-
 // stop ends the server: not ready; after the delay Envoy takes no more; what it
 // has is served or ends by its budget. Something on again ends all waiting.
 func (s *server) stop(again <-chan os.Signal) error {
@@ -38,14 +34,14 @@ func (s *server) stop(again <-chan os.Signal) error {
 	ctx, hurry := context.WithCancelCause(context.Background())
 	defer hurry(nil)
 	go func() { // ends with ctx
-		if got := another(ctx, first, again); got != nil {
+		if got := cli.Another(ctx, first, again); got != nil {
 			s.log.Warn("stopping at once", "signal", got.String())
-			hurry(errCutOff)
+			hurry(cli.ErrCutOff)
 		}
 	}()
 	s.admin.SetReady(false)
 	s.health.Shutdown()
-	pause(ctx, s.config.drainDelay)
+	cli.Pause(ctx, s.config.drainDelay)
 	draining, cancel := context.WithTimeout(ctx, s.plan.Drain())
 	defer cancel()
 	var own error
@@ -62,8 +58,8 @@ func (s *server) stop(again <-chan os.Signal) error {
 	s.deliver(ctx)
 	s.close()
 	switch {
-	case errors.Is(context.Cause(ctx), errCutOff):
-		return errCutOff
+	case errors.Is(context.Cause(ctx), cli.ErrCutOff):
+		return cli.ErrCutOff
 	case err != nil:
 		s.log.Warn("requests were cut off", "cause", err)
 	}
@@ -100,7 +96,7 @@ func (s *server) drain(ctx context.Context) error {
 		case active == 0:
 			return nil
 		}
-		pause(ctx, lookEvery)
+		cli.Pause(ctx, lookEvery)
 	}
 }
 
@@ -153,27 +149,4 @@ func (s *server) askEnvoy(ctx context.Context, method, path string) (string, err
 		err = fmt.Errorf("the Envoy's admin interface answers %s", resp.Status)
 	}
 	return string(text), err
-}
-
-// another returns the next signal that is not part of the one at first, or nil
-// when ctx ends.
-func another(ctx context.Context, first time.Time, again <-chan os.Signal) os.Signal {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case got := <-again:
-			if time.Since(first) >= sameStop {
-				return got
-			}
-		}
-	}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

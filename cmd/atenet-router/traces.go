@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"layover/internal/cli"
 	"layover/internal/extproc"
 	"layover/internal/router"
 )
@@ -47,7 +48,7 @@ func newTraces(ctx context.Context, log *slog.Logger) (*traces, error) {
 // collect returns traces of which each ended span goes where the option says.
 // OTEL_TRACES_SAMPLER and OTEL_RESOURCE_ATTRIBUTES count.
 func collect(to sdk.TracerProviderOption) *traces {
-	about := resource.NewSchemaless(attribute.String("service.name", "atenet-router"), attribute.String("service.version", version()))
+	about := resource.NewSchemaless(attribute.String("service.name", "atenet-router"), attribute.String("service.version", cli.Version()))
 	if merged, err := resource.Merge(about, resource.Environment()); err == nil {
 		about = merged
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"layover/budget"
+	"layover/internal/cli"
 	"layover/internal/jobs/search"
 	"layover/internal/jobs/tools"
 )
@@ -140,7 +141,7 @@ func list(ctx context.Context, r *reader, q search.Query, asJSON bool, out io.Wr
 	}
 	enough := answer.Complete || answer.StopReason == string(search.Limit) && answer.Troubled() == 0
 	if err == nil && !enough {
-		return errIncomplete
+		return incomplete
 	}
 	return err
 }
@@ -176,7 +177,7 @@ func getCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ID",
 		Short: "Print one job with its description",
-		Args:  cobra.ExactArgs(1),
+		Args:  cli.Args(1, 1, "get remotive//1234567"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.do(cmd.Context(), func(ctx context.Context, r *reader) error {
 				found, err := r.engine.Get(ctx, args[0], 0)
@@ -190,7 +191,7 @@ func getCommand() *cobra.Command {
 					_, err = io.WriteString(cmd.OutOrStdout(), answer.Paper())
 				}
 				if err == nil && answer.Job == nil {
-					return errIncomplete
+					return incomplete
 				}
 				return err
 			})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"layover/internal/cli"
 	"layover/internal/jobs/board"
 	"layover/internal/jobs/fakeboards"
 )
@@ -40,7 +41,7 @@ that is the same for the same --seed. Point any other command at it with --board
     times: 2
     status: 429           # what happens: status, text, challenge, redirect, reset, bomb, repeat;
     headers: {Retry-After: "120"} # delay, headers, type, truncate, bom; cut, stall, drip, pace; shift`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
 	f := cmd.Flags()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"layover/internal/cli"
 	"layover/internal/jobs/board"
 	"layover/internal/jobs/courtesy"
 	"layover/internal/jobs/search"
@@ -42,18 +43,14 @@ func (r *reading) flags(cmd *cobra.Command) {
 
 // log is the program's log, on stderr.
 func (r *reading) log(to io.Writer) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(r.logLevel)); err != nil {
-		return nil, fmt.Errorf("--log-level: %q: write debug, info, warn or error", r.logLevel)
+	level, err := cli.Level(r.logLevel)
+	if err != nil {
+		return nil, fmt.Errorf("--log-level: %w", err)
 	}
-	o := &slog.HandlerOptions{Level: level}
-	switch r.logForm {
-	case "text":
-		return slog.New(slog.NewTextHandler(to, o)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(to, o)), nil
+	if r.logForm != cli.FormatText && r.logForm != cli.FormatJSON {
+		return nil, fmt.Errorf("--log-format: %q: write text or json", r.logForm)
 	}
-	return nil, fmt.Errorf("--log-format: %q: write text or json", r.logForm)
+	return cli.NewLog(to, level, r.logForm), nil
 }
 
 // reader asks boards.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"layover/budget"
+	"layover/internal/cli"
 	"layover/internal/jobs/courtesy"
 	"layover/internal/jobs/fakeboards"
 	"layover/internal/jobs/search"
@@ -50,7 +51,7 @@ func demoCommand() *cobra.Command {
 		Long: `Demo plays seven boards on this machine, four of which have a bad day, and lists them within two seconds. It draws where
 the time went, board by board, follows the cursor once the boards are well again, and checks each of its claims against
 what the boards saw. It takes about six seconds and ends with 0 only if everything that it printed held.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), cmd.OutOrStdout()) },
 	}
 }

@@ -12,15 +12,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
-	"regexp"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"layover/internal/cli"
 )
 
 func main() {
@@ -29,15 +27,9 @@ func main() {
 	os.Exit(execute(ctx, os.Args[1:]))
 }
 
-// The exit codes beside 0.
-const (
-	exitFailed     = 1 // it did not work
-	exitIncomplete = 3 // list: something is missing; get: the job could not be read
-)
-
-// errIncomplete ends a command that printed an answer in which something is
-// missing, and said so.
-var errIncomplete = errors.New("incomplete")
+// incomplete ends list when something is missing, and get when the job could not
+// be read; the answer was printed, and says so.
+const incomplete cli.Exit = 3
 
 // execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string) int {
@@ -48,31 +40,7 @@ func execute(ctx context.Context, args []string) int {
 terminal (list, get). One time limit covers a whole operation; the answer comes by then and says what is missing.
 
 Exit codes: 0, it worked; 1, it did not; 3, list or get answered, and something is missing.`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       version(),
 	}
-	root.SetVersionTemplate("jobs-mcp {{.Version}}\n")
-	understood := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
-	root.AddCommand(serveCommand(), listCommand(), getCommand(), boardsCommand(), demoCommand())
-	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, errIncomplete):
-		return exitIncomplete
-	case !understood:
-		fmt.Fprintf(os.Stderr, "jobs-mcp: %s; see '%s --help'\n", strings.TrimSpace(err.Error()), cmd.CommandPath())
-	default:
-		fmt.Fprintln(os.Stderr, "jobs-mcp:", plain(err))
-	}
-	return exitFailed
+	root.AddCommand(serveCommand(), listCommand(), getCommand(), boardsCommand(), demoCommand(), cli.VersionCommand())
+	return cli.Run(ctx, root, args)
 }
-
-// packageName is how errors begin that say which package they come from.
-var packageName = regexp.MustCompile(`(?m)(^|: )(?:board|search|courtesy|fakeboards|tools|budget|lane): `)
-
-// plain is err as people read it who do not know the packages.
-func plain(err error) string { return packageName.ReplaceAllString(err.Error(), "$1") }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"layover/internal/cli"
 	"layover/internal/jobs/fakeboards"
 	"layover/internal/jobs/tools"
 	"layover/internal/lateness"
@@ -234,7 +235,7 @@ func TestListAndGetAtTheTerminal(t *testing.T) {
 		t.Errorf("with a state list ended with %d and printed\n%s%s", code, stdout, stderr)
 	}
 	stdout, stderr, code = run(t, "", "list", "--boards-at", address, "--board", "remotive", "--source", "greenhouse:nobody", "--limit", "2")
-	if code != exitIncomplete || !strings.Contains(stdout, "1 of 2 sources in trouble") {
+	if code != int(incomplete) || !strings.Contains(stdout, "1 of 2 sources in trouble") {
 		t.Errorf("with an unknown company and more than the limit list ended with %d and printed\n%s%s", code, stdout, stderr)
 	}
 	stdout, _, code = run(t, "", "list", "--boards-at", address, "--board", "remotive", "--board", "hn", "--limit", "100", "--json", "--timeout", "2s")
@@ -242,14 +243,14 @@ func TestListAndGetAtTheTerminal(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &l); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
 	}
-	if code != exitIncomplete || l.Complete || len(l.Jobs) == 0 {
+	if code != int(incomplete) || l.Complete || len(l.Jobs) == 0 {
 		t.Errorf("with a board that fails list ended with %d, complete %v, %d jobs", code, l.Complete, len(l.Jobs))
 	}
 	stdout, stderr, code = run(t, "", "get", "--boards-at", address, l.Jobs[0].ID)
 	if code != 0 || !strings.Contains(stdout, l.Jobs[0].Title) {
 		t.Errorf("get ended with %d and printed\n%s%s", code, stdout, stderr)
 	}
-	if _, stderr, code = run(t, "", "get", "--boards-at", address, "remotive//nothing"); code != exitIncomplete {
+	if _, stderr, code = run(t, "", "get", "--boards-at", address, "remotive//nothing"); code != int(incomplete) {
 		t.Errorf("get of nothing ended with %d: %s", code, stderr)
 	}
 }
@@ -268,7 +269,8 @@ func TestMistakesAreNamedByTheirFlag(t *testing.T) {
 		{"list --boards-at 127.0.0.1:1 --deadline 2001-01-01T00:00:00Z", `--deadline: 2001-01-01T00:00:00Z is past`},
 		{"get --boards-at 127.0.0.1:1 7", `id "7": the id of a job`},
 		{`list --boards-at 127.0.0.1:1 "go`, `words "\"go": a quote that opens must close`},
-		{"get", "accepts 1 arg(s), received 0"},
+		{"get", "the ID is missing; write it like 'jobs-mcp get remotive//1234567'; see 'jobs-mcp get --help'"},
+		{"list --log-level info+3", `--log-level: "info+3": write debug`},
 		{"serve --names dashes", `--names: "dashes": write dots or underscores`},
 		{"serve --timeout 5m", `--timeout: 5m0s is more than --max-timeout, 3m30s`},
 		{"serve --heartbeat 1m", `--heartbeat: 1m0s: write at most 15s`},
@@ -280,7 +282,7 @@ func TestMistakesAreNamedByTheirFlag(t *testing.T) {
 		{"boards --jobs 0", `--companies: 1 to 1000`},
 	} {
 		_, stderr, code := run(t, "", strings.Fields(test.args)...)
-		if code != exitFailed || !strings.HasPrefix(stderr, "jobs-mcp: "+test.want) {
+		if code != int(cli.Failed) || !strings.HasPrefix(stderr, "jobs-mcp: "+test.want) {
 			t.Errorf("jobs-mcp %s ended with %d and said\n%swant %q", test.args, code, stderr, test.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"layover/internal/cli"
 	"layover/internal/jobs/tools"
 )
 
@@ -38,7 +39,7 @@ A call may take --timeout unless it says how long, and at most --max-timeout. Ov
 Operation-Deadline, grpc-timeout and x-envoy-upstream-rq-timeout-ms count too; the earliest end is the call's.
 
 SIGTERM, or the end of stdin, has the calls in progress answered: those that take longer than --drain with what there is.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
 	s.flags(cmd)

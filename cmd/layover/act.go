@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"layover/internal/admin"
+	"layover/internal/cli"
 )
 
 func wakeCommand() *cobra.Command {
@@ -35,7 +36,7 @@ func changeCommand(what, short, long string) *cobra.Command {
 		Use:               what + " actor...",
 		Short:             short,
 		Long:              long + "\n\nIt needs the router's token: run it as the router's user, or name a file that has it.",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              cli.Args(1, cli.Many, what+" wiki"),
 		ValidArgsFunction: r.completeActors,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.client()
@@ -85,7 +86,7 @@ busy ones when they are done. It lasts until the configuration is read again, or
 
 It needs the router's token: run it as the router's user, or name a file that has it.`,
 		Example:           "  layover resize default 5",
-		Args:              cobra.ExactArgs(2),
+		Args:              cli.Args(2, 2, "resize default 5"),
 		ValidArgsFunction: r.completePools,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			workers, err := strconv.Atoi(args[1])
@@ -115,7 +116,7 @@ func tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Print the token that changes need, for the status page and other programs",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := r.client()
 			if err != nil {

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 
 	"github.com/spf13/cobra"
+
+	"layover/internal/cli"
 )
 
 const defaultConfig = "layover.yaml"
@@ -23,7 +25,7 @@ func checkCommand() *cobra.Command {
 		Short: "Check a configuration file and print the times that follow from it",
 		Long: `Check reads the file (default ./layover.yaml) as serve would. It prints all that is wrong with it and
 exits with 1, or prints, for each route, which limits a request meets and which of them ends its wait.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.Args(0, 1, "check layover.yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if printExample {
 				_, err := io.WriteString(cmd.OutOrStdout(), example)
@@ -60,7 +62,7 @@ func loadOrSay(file string, w io.Writer) (*config, error) {
 	c, err := load(file)
 	if wrong, ok := errors.AsType[*problems](err); ok {
 		fmt.Fprintln(w, wrong)
-		return nil, errSaid
+		return nil, cli.Failed
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w; name the file with --config, or begin with the output of 'layover check --example'", err)

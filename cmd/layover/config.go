@@ -15,6 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"layover/internal/cli"
 	"layover/internal/local"
 	"layover/internal/router"
 	"layover/parking"
@@ -96,12 +97,6 @@ type actor struct {
 	Limit     router.Limit
 	KeepAwake local.Schedule
 }
-
-// How a log is written.
-const (
-	formatText = "text"
-	formatJSON = "json"
-)
 
 const (
 	readyConnect = "connect"
@@ -295,7 +290,7 @@ func (c *config) readLog(r *reader, f fields) {
 		r.add(f.at("level"), "level: %v", err)
 	}
 	c.AccessLog = r.boolean(f, "access")
-	c.LogFormat = r.choice(f, "format", formatText, formatText, formatJSON)
+	c.LogFormat = r.choice(f, "format", cli.FormatText, cli.FormatText, cli.FormatJSON)
 }
 
 func (c *config) readDefaults(r *reader, f fields) defaults {

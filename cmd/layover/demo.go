@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"layover/internal/cli"
 )
 
 // The demo's world. The first actor is the one that is awake, the next two are
@@ -35,7 +37,7 @@ func demoCommand() *cobra.Command {
 		Long: `Demo runs a proxy with twelve actors that are small processes of this program, sends them a burst of
 requests, and checks what it prints from what it measured. It needs no file and no other software. It stays
 up to be tried until Ctrl-C; with --once it ends at once, with 0 only if everything that it printed held.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -111,7 +113,7 @@ func newDemo(out io.Writer) (_ *demo, err error) {
 	}
 	level := new(slog.LevelVar)
 	level.Set(slog.LevelError)
-	if d.server, err = start(c, newLog(os.Stderr, level, c.LogFormat), level, d.facts.record); err != nil {
+	if d.server, err = start(c, cli.NewLog(os.Stderr, level, c.LogFormat), level, d.facts.record); err != nil {
 		return nil, err
 	}
 	d.client = newDemoClient(d.server.listeners[0].Addr().String(), &d.facts)
@@ -156,7 +158,7 @@ func (d *demo) openGates(ctx context.Context) error {
 		if err := os.WriteFile(filepath.Join(d.folder, fmt.Sprintf("gate-%d", i)), nil, 0o600); err != nil {
 			return err
 		}
-		pause(ctx, 110*time.Millisecond)
+		cli.Pause(ctx, 110*time.Millisecond)
 	}
 	return nil
 }

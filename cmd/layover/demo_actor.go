@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"layover/internal/cli"
 )
 
 // The environment of a process that is an actor of the demo.
@@ -39,8 +41,8 @@ func runDemoActor() bool {
 	defer demoEvent("stop", name)
 	began := time.Now()
 	delay, _ := time.ParseDuration(os.Getenv(demoDelay))
-	pause(stop, delay)
-	for gate := os.Getenv(demoGate); gate != "" && stop.Err() == nil; pause(stop, 2*time.Millisecond) {
+	cli.Pause(stop, delay)
+	for gate := os.Getenv(demoGate); gate != "" && stop.Err() == nil; cli.Pause(stop, 2*time.Millisecond) {
 		if _, err := os.Stat(gate); err == nil {
 			break
 		}

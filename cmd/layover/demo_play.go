@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"layover/internal/cli"
 	"layover/internal/router"
 )
 
@@ -276,7 +277,7 @@ func (d *demo) until(ctx context.Context, what string, happened func() bool) err
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		pause(ctx, 500*time.Microsecond)
+		cli.Pause(ctx, 500*time.Microsecond)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"layover/internal/admin"
+	"layover/internal/cli"
 	"layover/internal/router"
 )
 
@@ -90,9 +91,9 @@ func brief(d time.Duration) string {
 	case d >= 48*time.Hour:
 		return fmt.Sprintf("%dd", d/(24*time.Hour))
 	case d >= time.Hour:
-		return short(d.Round(time.Minute))
+		return cli.Short(d.Round(time.Minute))
 	case d >= 10*time.Second:
-		return short(d.Round(time.Second))
+		return cli.Short(d.Round(time.Second))
 	case d >= time.Second:
 		return d.Round(10 * time.Millisecond).String()
 	case d >= time.Millisecond:
@@ -110,7 +111,7 @@ func logsCommand() *cobra.Command {
 		Short: "Print the last lines that an actor's program printed",
 		Long: `Logs prints the last lines of an actor's program, of which the router keeps 2000, or the last 200 of one that has
 ended. With --follow it goes on, across the actor's wake-ups, until it is interrupted.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              cli.Args(1, 1, "logs wiki"),
 		ValidArgsFunction: r.completeActors,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.client()
@@ -170,7 +171,7 @@ func whyCommand() *cobra.Command {
 		Long: `Why draws the ledger of a request that has its answer: what it waited for, when, and for how long. The id is in the
 X-Request-Id that the actor gets, in the body of a refusal, in the log at level debug, and on the status page. The
 router remembers the last 200 requests.`,
-		Args:              cobra.ExactArgs(1),
+		Args:              cli.Args(1, 1, "why 1c2d3e4f"),
 		ValidArgsFunction: r.completeRequests,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.client()

@@ -12,13 +12,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
-	"regexp"
-	"strings"
 
 	"github.com/spf13/cobra"
+
+	"layover/internal/cli"
 )
 
 func main() {
@@ -31,35 +29,10 @@ func main() {
 // execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string) int {
 	root := &cobra.Command{
-		Use:           "layover",
-		Short:         "A reverse proxy that wakes sleeping programs, and makes requests wait well",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Version:       versionLine(),
+		Use:   "layover",
+		Short: "A reverse proxy that wakes sleeping programs, and makes requests wait well",
 	}
-	root.SetVersionTemplate("{{.Version}}")
-	understood := false
-	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
-	root.AddCommand(serveCommand(), checkCommand(), demoCommand(), versionCommand(),
+	root.AddCommand(serveCommand(), checkCommand(), demoCommand(), cli.VersionCommand(),
 		psCommand(), topCommand(), logsCommand(), whyCommand(), wakeCommand(), sleepCommand(), resizeCommand(), tokenCommand())
-	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
-	switch {
-	case err == nil:
-		return 0
-	case !understood:
-		fmt.Fprintf(os.Stderr, "layover: %s; see '%s --help'\n", strings.TrimSpace(err.Error()), cmd.CommandPath())
-	case !errors.Is(err, errSaid):
-		fmt.Fprintln(os.Stderr, "layover:", plain(err))
-	}
-	return 1
+	return cli.Run(ctx, root, args)
 }
-
-// packageName is how errors begin that say which package they come from.
-var packageName = regexp.MustCompile(`(?m)(^|: )(?:router|local|proxy|parking|turnstile|budget): `)
-
-// plain is err as people read it who do not know the packages.
-func plain(err error) string { return packageName.ReplaceAllString(err.Error(), "$1") }
-
-// errSaid ends a command that has already said what is wrong.
-var errSaid = errors.New("said")

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"layover/internal/cli"
 )
 
 // asProgram makes this test binary be the program itself.
@@ -278,7 +280,7 @@ func until(t *testing.T, what string, happened func() bool) {
 		if ctx.Err() != nil {
 			t.Fatalf("waited in vain for %s", what)
 		}
-		pause(ctx, 2*time.Millisecond)
+		cli.Pause(ctx, 2*time.Millisecond)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"layover/internal/cli"
 	"layover/internal/router"
 )
 
@@ -87,7 +88,7 @@ func (o *outcomes) again(key outcomeKind) {
 // write logs the last of n requests with one outcome.
 func (o *outcomes) write(rec router.Record, n int) {
 	attrs := []slog.Attr{slog.String("reason", string(rec.Reason)), slog.String("route", rec.Route), slog.String("actor", rec.Actor),
-		slog.Int("status", rec.Status), slog.String("id", rec.ID), slog.Duration("took", rec.Took), slog.String("detail", cut(packageName.ReplaceAllString(rec.Detail, "$1")))}
+		slog.Int("status", rec.Status), slog.String("id", rec.ID), slog.Duration("took", rec.Took), slog.String("detail", cut(cli.Plain(rec.Detail)))}
 	if n > 1 {
 		attrs = append(attrs, slog.Int("requests", n))
 	}

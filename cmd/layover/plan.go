@@ -1,12 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"layover/internal/cli"
 	"layover/parking"
 )
 
@@ -29,20 +29,20 @@ func plan(c *config) string {
 }
 
 func planRoute(b *strings.Builder, c *config, rt route) {
-	fmt.Fprintf(b, "\nroute %s: band %d, answered or refused within %s", rt.Name, rt.Band, short(rt.Budget))
+	fmt.Fprintf(b, "\nroute %s: band %d, answered or refused within %s", rt.Name, rt.Band, cli.Short(rt.Budget))
 	if rt.MaxBudget > rt.Budget {
-		fmt.Fprintf(b, " (the caller's own deadline: up to %s)", short(rt.MaxBudget))
+		fmt.Fprintf(b, " (the caller's own deadline: up to %s)", cli.Short(rt.MaxBudget))
 	}
 	b.WriteString("\n")
 	if rt.Fallback != "" {
 		fmt.Fprintf(b, "  falls back to %s when its actor cannot serve in time", rt.Fallback)
 		if rt.FallbackAfter > 0 {
-			fmt.Fprintf(b, ", after %s at the latest", short(rt.FallbackAfter))
+			fmt.Fprintf(b, ", after %s at the latest", cli.Short(rt.FallbackAfter))
 		}
 		b.WriteString("\n")
 	}
 	if rt.Interim > 0 {
-		fmt.Fprintf(b, "  while it waits, 102 Processing every %s (interim)\n", short(rt.Interim))
+		fmt.Fprintf(b, "  while it waits, 102 Processing every %s (interim)\n", cli.Short(rt.Interim))
 	}
 	tables := make(map[string][]string) // the actors that each is for
 	var order []string
@@ -92,7 +92,7 @@ func waits(a actor, p pool, rt route) []wait {
 		}
 	}
 	if l := a.Limit; l.Concurrent > 0 {
-		rows = append(rows, wait{"no turn", "until " + short(budget), fmt.Sprintf("503 actor_busy; at once when it has %s and %d more wait", count(l.Concurrent, "request"), l.Waiting)})
+		rows = append(rows, wait{"no turn", "until " + cli.Short(budget), fmt.Sprintf("503 actor_busy; at once when it has %s and %d more wait", count(l.Concurrent, "request"), l.Waiting)})
 	}
 	if !rt.NoWake {
 		rows = append(rows, wait{"lot full", "no wait", "503 lot_full at once"},
@@ -100,44 +100,44 @@ func waits(a actor, p pool, rt route) []wait {
 	}
 	end := "504 attempt_timeout unless its response header came; the body may take longer"
 	if rt.StreamIdle > 0 {
-		end += fmt.Sprintf(", but is cut off when nothing passes for %s (stream_idle)", short(rt.StreamIdle))
+		end += fmt.Sprintf(", but is cut off when nothing passes for %s (stream_idle)", cli.Short(rt.StreamIdle))
 	}
-	return append(rows, wait{"with the actor", "until " + short(budget), end})
+	return append(rows, wait{"with the actor", "until " + cli.Short(budget), end})
 }
 
 func sleepWait(a actor, budget time.Duration) wait {
 	if a.Grace >= budget {
-		return wait{"going to sleep", "until " + short(budget), "503 still_waking: grace " + short(a.Grace) + " is not shorter than the budget"}
+		return wait{"going to sleep", "until " + cli.Short(budget), "503 still_waking: grace " + cli.Short(a.Grace) + " is not shorter than the budget"}
 	}
 	end := "killed when grace ends, then woken again"
 	if a.MaxDrain > 0 {
-		end += fmt.Sprintf("; up to %s later when it was busy (max_drain)", short(a.MaxDrain))
+		end += fmt.Sprintf("; up to %s later when it was busy (max_drain)", cli.Short(a.MaxDrain))
 	} else {
 		end += "; when it was busy, after its last request"
 	}
-	return wait{"going to sleep", short(a.Grace), end}
+	return wait{"going to sleep", cli.Short(a.Grace), end}
 }
 
 func lineWait(a actor, p pool, budget time.Duration) wait {
 	end := "503 no_worker"
 	if p.MinUseful > 0 {
-		end += fmt.Sprintf("; passed over from %s on (min_useful %s)", short(budget-p.MinUseful), short(p.MinUseful))
+		end += fmt.Sprintf("; passed over from %s on (min_useful %s)", cli.Short(budget-p.MinUseful), cli.Short(p.MinUseful))
 	}
 	switch {
 	case a.MaxHold > 0:
-		end += fmt.Sprintf("; gives way itself, when busy, after %s (max_hold)", short(a.MaxHold))
+		end += fmt.Sprintf("; gives way itself, when busy, after %s (max_hold)", cli.Short(a.MaxHold))
 	case a.MinAwake > 0:
-		end += fmt.Sprintf("; gives way itself, when idle, after %s (min_awake)", short(a.MinAwake))
+		end += fmt.Sprintf("; gives way itself, when idle, after %s (min_awake)", cli.Short(a.MinAwake))
 	}
-	return wait{"no worker", "until " + short(budget), end}
+	return wait{"no worker", "until " + cli.Short(budget), end}
 }
 
 func startWait(a actor, budget time.Duration) wait {
 	if a.StartTimeout < budget {
-		return wait{"starting", short(a.StartTimeout), "502 start_failed (start_timeout)"}
+		return wait{"starting", cli.Short(a.StartTimeout), "502 start_failed (start_timeout)"}
 	}
-	return wait{"starting", "until " + short(budget),
-		fmt.Sprintf("503 still_waking (budget); the start goes on to %s for those who come next", short(a.StartTimeout))}
+	return wait{"starting", "until " + cli.Short(budget),
+		fmt.Sprintf("503 still_waking (budget); the start goes on to %s for those who come next", cli.Short(a.StartTimeout))}
 }
 
 func spots(lot int) string {
@@ -161,7 +161,7 @@ func order(p pool) string {
 	if p.HeadStart == 0 {
 		return "lower bands first, then by age"
 	}
-	return fmt.Sprintf("by age, and a band is worth %s of it", short(p.HeadStart))
+	return fmt.Sprintf("by age, and a band is worth %s of it", cli.Short(p.HeadStart))
 }
 
 func count(n int, what string) string {
@@ -169,16 +169,4 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// short writes a duration without its zero parts: 5m, not 5m0s.
-func short(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return cmp.Or(s, "0s")
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"layover/internal/cli"
 )
 
 // maxNodes bounds how many values of a document are looked at. Aliases can make
@@ -184,7 +186,7 @@ func (r *reader) fields(n *yaml.Node, what string, known ...string) fields {
 	}
 	for _, e := range r.entries(n, what) {
 		if !slices.Contains(known, e.key) {
-			r.add(e.line, "%s has no field %q; %s", what, e.key, suggest(e.key, known))
+			r.add(e.line, "%s has no field %q; %s", what, e.key, cli.Suggest(e.key, known))
 			continue
 		}
 		f.values[e.key], f.lines[e.key] = e.value, e.line
@@ -289,7 +291,7 @@ func (r *reader) boolean(f fields, name string) bool {
 func (r *reader) choice(f fields, name, otherwise string, allowed ...string) string {
 	text := r.text(f, name, otherwise)
 	if !slices.Contains(allowed, text) {
-		r.add(f.at(name), "%s %q is not known; %s", name, text, suggest(text, allowed))
+		r.add(f.at(name), "%s %q is not known; %s", name, text, cli.Suggest(text, allowed))
 		return otherwise
 	}
 	return text
@@ -312,46 +314,4 @@ func kind(n *yaml.Node) string {
 func isNumber(text string) bool {
 	_, err := strconv.ParseFloat(text, 64)
 	return err == nil
-}
-
-// suggest returns the fix for a word that is not among the known ones.
-func suggest(word string, known []string) string {
-	best, distance := "", 3
-	for _, k := range known {
-		if d := editDistance(word, k, distance); d < distance {
-			best, distance = k, d
-		}
-	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
-	}
-	if len(known) == 0 {
-		return "there are none"
-	}
-	return "use one of " + strings.Join(known, ", ")
-}
-
-// editDistance returns how many letters must change to turn a into b, or
-// enough if it is not less than that.
-func editDistance(a, b string, enough int) int {
-	if len(a)-len(b) >= enough || len(b)-len(a) >= enough {
-		return enough
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return min(row[len(b)], enough)
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"layover/internal/cli"
 	"layover/internal/proxy"
 	"layover/internal/router"
 )
@@ -38,7 +39,7 @@ func (s *server) reload() {
 		s.admin.Reloaded(s.config.sum, lines)
 		return
 	}
-	text := fmt.Sprintf("%.200s", plain(err))
+	text := fmt.Sprintf("%.200s", cli.Plain(err.Error()))
 	s.log.Error("reload: the configuration in force stays", "err", text)
 	s.admin.Reloaded(s.config.sum, []string{text})
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"layover/internal/admin"
+	"layover/internal/cli"
 	"layover/internal/local"
 	"layover/internal/proxy"
 	"layover/internal/router"
@@ -69,7 +70,7 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 			return nil, err
 		}
 	}
-	if s.admin, err = admin.New(admin.Options{Public: c.AdminPublic, Version: version(), Log: log}); err != nil {
+	if s.admin, err = admin.New(admin.Options{Public: c.AdminPublic, Version: cli.Version(), Log: log}); err != nil {
 		return nil, err
 	}
 	if err := s.listen(); err != nil {

@@ -8,9 +8,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
+
+	"layover/internal/cli"
 )
 
 func serveCommand() *cobra.Command {
@@ -27,7 +28,7 @@ A change is seen within two seconds, also through symbolic links; --watch=false 
 
 SIGTERM and SIGINT stop it: it is no longer ready, requests that wait are served or end by their budget, then
 the actors are stopped. A second signal stops it at once. In either case no process is left.`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cli.Args(0, 1, "serve layover.yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			reload := make(chan os.Signal, 1) // one more reload is as good as many
 			signal.Notify(reload, syscall.SIGHUP)
@@ -52,12 +53,12 @@ func serve(file string, out, logs io.Writer, watched bool, reload, stop <-chan o
 	}
 	level := new(slog.LevelVar)
 	level.Set(c.LogLevel)
-	log := newLog(logs, level, c.LogFormat)
+	log := cli.NewLog(logs, level, c.LogFormat)
 	sayWarnings(c, logs, log)
 	err = serveConfig(c, out, log, level, watched, reload, stop)
-	if err != nil && c.LogFormat == formatJSON {
+	if err != nil && c.LogFormat == cli.FormatJSON {
 		log.Error("layover ends", "err", err)
-		return errSaid
+		return cli.Failed
 	}
 	return err
 }
@@ -65,7 +66,7 @@ func serve(file string, out, logs io.Writer, watched bool, reload, stop <-chan o
 // sayWarnings prints the warnings of a file to w, or logs them if the log is
 // for programs.
 func sayWarnings(c *config, w io.Writer, log *slog.Logger) {
-	if c.LogFormat != formatJSON {
+	if c.LogFormat != cli.FormatJSON {
 		c.warnings.print(w)
 		return
 	}
@@ -92,20 +93,4 @@ func serveConfig(c *config, out io.Writer, log *slog.Logger, level *slog.LevelVa
 		go watch(ctx, look, c.sum, changed) // ends with ctx; nobody waits, as it may hang
 	}
 	return s.run(reload, stop, changed)
-}
-
-func newLog(w io.Writer, level slog.Leveler, format string) *slog.Logger {
-	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		switch v := a.Value.Any().(type) {
-		case time.Duration: // JSON would have nanoseconds
-			a.Value = slog.StringValue(short(v))
-		case error:
-			a.Value = slog.StringValue(plain(v))
-		}
-		return a
-	}}
-	if format == formatJSON {
-		return slog.New(slog.NewJSONHandler(w, o))
-	}
-	return slog.New(slog.NewTextHandler(w, o))
 }

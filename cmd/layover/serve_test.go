@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"layover/internal/cli"
 )
 
 func TestServeWakesAnActorAndLeavesNoProcess(t *testing.T) {
@@ -84,7 +86,7 @@ func TestG10_DrainDelayServesWhileNotReady(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	until(t, "not ready", func() bool { return p.readyz() == 503 })
 	a := p.served("a.test")
-	pause(t.Context(), sameStop)
+	cli.Pause(t.Context(), cli.SameStop)
 	p.signal(syscall.SIGTERM)
 	p.exit()
 	if !gone(a.pid) {
@@ -168,7 +170,7 @@ func TestASecondSignalStopsAtOnceAndLeavesNoProcess(t *testing.T) {
 	until(t, "it to say what it waits for", func() bool {
 		return p.logged("a second signal cuts them off", "parked=1 with_actors=0 at_most=5m")
 	})
-	pause(t.Context(), sameStop)
+	cli.Pause(t.Context(), cli.SameStop)
 	p.signal(os.Interrupt)
 	if code := p.exit(); code != 1 || !p.logged("a second signal") {
 		t.Errorf("exit code %d, want 1 and a line that says why", code)
@@ -358,7 +360,7 @@ func TestAStartThatFailsSaysTheFix(t *testing.T) {
 func TestPlainTakesPackageNamesAway(t *testing.T) {
 	err := errors.New("local: actor \"a\": no such user\nrouter: no_worker: too late: budget: 1s spent: local: x")
 	want := "actor \"a\": no such user\nno_worker: too late: 1s spent: x"
-	if got := plain(err); got != want {
+	if got := cli.Plain(err.Error()); got != want {
 		t.Errorf("plain = %q, want %q", got, want)
 	}
 }

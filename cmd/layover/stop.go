@@ -7,18 +7,12 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"layover/internal/cli"
 )
 
-const (
-	// sameStop is how soon after a first signal a second one is still part of
-	// it: timeout(1), for one, signals its child and then the child's group.
-	sameStop = 200 * time.Millisecond
-	// sayEvery is how often a stop says what it waits for.
-	sayEvery = 10 * time.Second
-)
-
-// errCutOff is the end of a stop that a second signal did not let finish.
-var errCutOff = errors.New("a second signal: stopped at once, requests were cut off")
+// sayEvery is how often a stop says what it waits for.
+const sayEvery = 10 * time.Second
 
 // stop ends the server: not ready; requests are answered or end by their
 // budget; then the actors are stopped. Something on again ends all waiting.
@@ -28,9 +22,9 @@ func (s *server) stop(again <-chan os.Signal) error {
 	ctx, hurry := context.WithCancelCause(context.Background())
 	defer hurry(nil)
 	go func() { // ends with ctx
-		if got := another(ctx, first, again); got != nil {
+		if got := cli.Another(ctx, first, again); got != nil {
 			s.log.Warn("stopping at once", "signal", got.String())
-			hurry(errCutOff)
+			hurry(cli.ErrCutOff)
 		}
 	}()
 	s.admin.SetReady(false)
@@ -42,7 +36,7 @@ func (s *server) stop(again <-chan os.Signal) error {
 		began := time.Now()
 		every(drained, sayEvery, func() { s.sayWhatIsLeft(most - time.Since(began)) })
 	}()
-	pause(ctx, s.config.DrainDelay)
+	cli.Pause(ctx, s.config.DrainDelay)
 	var own, envoys error
 	var fronts sync.WaitGroup // or one would have only what the other leaves of the time
 	fronts.Go(func() { own = s.proxy.Shutdown(draining) })
@@ -62,25 +56,10 @@ func (s *server) stop(again <-chan os.Signal) error {
 		s.traces.close()
 	}
 	s.log.Info("stopped")
-	if errors.Is(cut, errCutOff) {
-		return errors.Join(errCutOff, err)
+	if errors.Is(cut, cli.ErrCutOff) {
+		return errors.Join(cli.ErrCutOff, err)
 	}
 	return err
-}
-
-// another returns the next signal that is not part of the one at first, or nil
-// when ctx ends.
-func another(ctx context.Context, first time.Time, again <-chan os.Signal) os.Signal {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case got := <-again:
-			if time.Since(first) >= sameStop {
-				return got
-			}
-		}
-	}
 }
 
 // every calls say now and every d until done is closed.
@@ -107,14 +86,6 @@ func (s *server) sayWhatIsLeft(atMost time.Duration) {
 	if seen.Lot.Active+with > 0 {
 		s.log.Info("stopping: waits for requests; a second signal cuts them off",
 			"parked", seen.Lot.Active, "with_actors", with, "at_most", atMost.Round(time.Second))
-	}
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"layover/internal/admin"
+	"layover/internal/cli"
 	"layover/internal/router"
 )
 
@@ -37,7 +38,7 @@ func topCommand() *cobra.Command {
 		Short: "Watch a running router",
 		Long: `Top shows the lot, the pools with their lines, the actors that do something and the last requests, again and again
 until it is interrupted. On a terminal it uses the whole of it; else it prints one look after another.`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond {
 				return fmt.Errorf("--every %v is too short; write at least 100ms", every)
@@ -82,7 +83,7 @@ func (c *client) top(ctx context.Context, out io.Writer, every time.Duration, ti
 		if err != nil || n == times {
 			return err
 		}
-		pause(ctx, every)
+		cli.Pause(ctx, every)
 	}
 }
 

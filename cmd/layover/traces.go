@@ -16,6 +16,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"layover/internal/cli"
 	"layover/internal/proxy"
 	"layover/internal/router"
 )
@@ -47,7 +48,7 @@ func newTraces(ctx context.Context, log *slog.Logger) (*traces, error) {
 // collect returns traces of which each ended span goes where the option says.
 // OTEL_TRACES_SAMPLER and OTEL_RESOURCE_ATTRIBUTES count.
 func collect(to sdk.TracerProviderOption) *traces {
-	about := resource.NewSchemaless(attribute.String("service.name", "layover"), attribute.String("service.version", version()))
+	about := resource.NewSchemaless(attribute.String("service.name", "layover"), attribute.String("service.version", cli.Version()))
 	if merged, err := resource.Merge(about, resource.Environment()); err == nil {
 		about = merged
 	}

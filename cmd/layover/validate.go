@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"layover/internal/cli"
 	"layover/internal/router"
 )
 
@@ -43,7 +44,7 @@ func (c *config) check(r *reader) {
 	}
 	for name, limit := range map[string]time.Duration{"header_timeout": c.HeaderTimeout, "idle_timeout": c.IdleTimeout} {
 		if limit < time.Second {
-			r.add(c.root.at(name), "%s %s is too short for a client that is far away; write at least 1s", name, short(limit))
+			r.add(c.root.at(name), "%s %s is too short for a client that is far away; write at least 1s", name, cli.Short(limit))
 		}
 	}
 	for _, p := range c.Pools {
@@ -252,7 +253,7 @@ func (c *config) checkActor(r *reader, a actor) {
 		r.add(f.at("max_waiting"), "actor %q has max_waiting, but any number of requests may be with it; add max_concurrent, or delete max_waiting", a.Name)
 	}
 	if a.MaxHold > 0 && a.MinAwake > a.MaxHold {
-		r.add(f.at("min_awake"), "min_awake %s of actor %q is longer than its max_hold %s; make it shorter", short(a.MinAwake), a.Name, short(a.MaxHold))
+		r.add(f.at("min_awake"), "min_awake %s of actor %q is longer than its max_hold %s; make it shorter", cli.Short(a.MinAwake), a.Name, cli.Short(a.MaxHold))
 	}
 }
 
@@ -268,7 +269,7 @@ func (c *config) checkPoolOf(r *reader, a actor) {
 		r.add(a.fields.line, "actor %q names no pool and there are several; add pool: one of %s", a.Name, strings.Join(names, ", "))
 		return
 	}
-	r.add(a.fields.at("pool"), "actor %q is in pool %q, which is not under pools; %s", a.Name, a.Pool, suggest(a.Pool, names))
+	r.add(a.fields.at("pool"), "actor %q is in pool %q, which is not under pools; %s", a.Name, a.Pool, cli.Suggest(a.Pool, names))
 }
 
 // checkProgram warns if the program cannot be found now; it may be installed
@@ -304,7 +305,7 @@ var placeholder = regexp.MustCompile(`(?:^|[^$])(\{[a-z_]+\})`)
 func (c *config) checkPlaceholders(a actor) {
 	find := func(setting, text string, known ...string) {
 		for _, m := range placeholder.FindAllStringSubmatch(text, -1) {
-			fix := suggest(m[1], known)
+			fix := cli.Suggest(m[1], known)
 			if slices.Contains(known, m[1]) || strings.ContainsAny(text, " \t\n") && !strings.HasPrefix(fix, "did you mean") {
 				continue
 			}
@@ -350,11 +351,11 @@ func (c *config) checkRoutes(r *reader) {
 		}
 		for name, every := range map[string]time.Duration{"interim": rt.Interim, "stream_idle": rt.StreamIdle} {
 			if 0 < every && every < time.Second {
-				r.add(rt.fields.at(name), "%s %s is too short; write at least 1s, or 0s for none", name, short(every))
+				r.add(rt.fields.at(name), "%s %s is too short; write at least 1s, or 0s for none", name, cli.Short(every))
 			}
 		}
 		if rt.MaxBudget < rt.Budget {
-			r.add(rt.fields.at("max_budget"), "max_budget %s is below the budget %s; raise it, or lower budget", short(rt.MaxBudget), short(rt.Budget))
+			r.add(rt.fields.at("max_budget"), "max_budget %s is below the budget %s; raise it, or lower budget", cli.Short(rt.MaxBudget), cli.Short(rt.Budget))
 			continue
 		}
 		if _, err := router.NewNames([]router.Route{rt.Route}); err != nil {
@@ -363,7 +364,7 @@ func (c *config) checkRoutes(r *reader) {
 			continue
 		}
 		if rt.Actor != "" && len(c.actorsFor(rt)) == 0 {
-			r.add(rt.fields.at("actor"), "the route leads to actor %q, which is not under actors; %s", rt.Actor, suggest(rt.Actor, c.actorNames()))
+			r.add(rt.fields.at("actor"), "the route leads to actor %q, which is not under actors; %s", rt.Actor, cli.Suggest(rt.Actor, c.actorNames()))
 		}
 		if hider, ok := c.hidden(i); ok {
 			r.add(line, "%s is never reached: every request that matches it matches the one on line %d first; put it before that one", rt.fields.what, hider.fields.line)
@@ -384,13 +385,13 @@ func (c *config) checkFallback(r *reader, rt route) {
 			r.add(f.at("fallback_after"), "%s has fallback_after, but no fallback; add one, or delete it", f.what)
 		}
 	case !slices.ContainsFunc(c.Actors, func(a actor) bool { return a.matches(rt.Fallback) }):
-		r.add(f.at("fallback"), "the fallback %q is not under actors; %s", rt.Fallback, suggest(rt.Fallback, c.actorNames()))
+		r.add(f.at("fallback"), "the fallback %q is not under actors; %s", rt.Fallback, cli.Suggest(rt.Fallback, c.actorNames()))
 	case rt.NoWake:
 		r.add(f.at("fallback"), "%s has wake: false, so its requests wait for nothing that a fallback could do instead; delete one of them", f.what)
 	case rt.Fallback == rt.Actor:
 		r.add(f.at("fallback"), "the fallback %q is the actor itself; name another, or delete it", rt.Fallback)
 	case rt.FallbackAfter >= rt.Budget:
-		r.add(f.at("fallback_after"), "fallback_after %s is not below the budget %s, so no time would be left for the fallback; make it shorter", short(rt.FallbackAfter), short(rt.Budget))
+		r.add(f.at("fallback_after"), "fallback_after %s is not below the budget %s, so no time would be left for the fallback; make it shorter", cli.Short(rt.FallbackAfter), cli.Short(rt.Budget))
 	}
 }
 
@@ -399,7 +400,7 @@ func (c *config) checkUseful(r *reader, rt route) {
 	for _, a := range c.actorsFor(rt) {
 		p := c.pool(a.Pool)
 		if p != nil && !rt.NoWake && p.MinUseful >= rt.Budget {
-			r.add(p.fields.at("min_useful"), "min_useful %s of pool %q is not below the budget %s of the route on line %d, so its requests would always be passed over; lower one or raise the other", short(p.MinUseful), p.Name, short(rt.Budget), rt.fields.line)
+			r.add(p.fields.at("min_useful"), "min_useful %s of pool %q is not below the budget %s of the route on line %d, so its requests would always be passed over; lower one or raise the other", cli.Short(p.MinUseful), p.Name, cli.Short(rt.Budget), rt.fields.line)
 			return
 		}
 	}
@@ -483,7 +484,7 @@ func (c *config) checkReach() {
 			}
 		}
 		if c.DrainTimeout > 0 && c.DrainTimeout < rt.MaxBudget {
-			c.warnings.add(c.root.at("drain_timeout"), "drain_timeout %s is below the max_budget %s of route %q: a stop may cut off its parked requests", short(c.DrainTimeout), short(rt.MaxBudget), rt.Name)
+			c.warnings.add(c.root.at("drain_timeout"), "drain_timeout %s is below the max_budget %s of route %q: a stop may cut off its parked requests", cli.Short(c.DrainTimeout), cli.Short(rt.MaxBudget), rt.Name)
 		}
 	}
 	for _, a := range c.Actors {
@@ -492,7 +493,7 @@ func (c *config) checkReach() {
 		case !reached:
 			c.warnings.add(a.fields.line, "actor %q is not woken by any route", a.Name)
 		case a.StartTimeout > most:
-			c.warnings.add(a.fields.at("start_timeout"), "actor %q may start for %s, but no request waits longer than %s: a slow start is seen as still_waking, never as start_failed", a.Name, short(a.StartTimeout), short(most))
+			c.warnings.add(a.fields.at("start_timeout"), "actor %q may start for %s, but no request waits longer than %s: a slow start is seen as still_waking, never as start_failed", a.Name, cli.Short(a.StartTimeout), cli.Short(most))
 		}
 	}
 }
