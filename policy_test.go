@@ -40,6 +40,7 @@ var imports = map[string]struct {
 	"internal/extproc":          {layover: []string{"internal/router", "internal/answer", "budget", "turnstile"}},
 	"internal/envoy":            {}, // a configuration: it knows nothing of what stands behind it
 	"internal/local":            {layover: []string{"internal/router", "turnstile", "budget"}},
+	"internal/sampled":          {std: true, layover: []string{"internal/router"}},
 	"internal/substrate":        {layover: []string{"internal/router", "internal/substrate", "turnstile", "budget"}},
 	"internal/kube":             {layover: []string{"internal/router", "turnstile", "budget"}},
 	"internal/lateness":         {std: true}, // for tests

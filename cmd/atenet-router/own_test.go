@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +21,30 @@ import (
 // ownFront starts a router with a front of its own, whose one worker answers
 // with the name that its actor was told.
 func ownFront(t *testing.T, args ...string) (c *config, s *server, plane *controlplane.Server) {
+	t.Helper()
+	return ownFrontLogging(t, io.Discard, args...)
+}
+
+// logBuffer is a bytes.Buffer for writers and a reader at once.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// ownFrontLogging is ownFront with the log in logs.
+func ownFrontLogging(t *testing.T, logs io.Writer, args ...string) (c *config, s *server, plane *controlplane.Server) {
 	t.Helper()
 	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		fmt.Fprint(w, req.Header.Get("ate-target-actor"))
@@ -43,7 +69,7 @@ func ownFront(t *testing.T, args ...string) (c *config, s *server, plane *contro
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = start(c, plan, nil, cli.NewLog(io.Discard, nil, cli.FormatText)); err != nil {
+	if s, err = start(c, plan, nil, cli.NewLog(logs, nil, cli.FormatText)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.close)

@@ -27,6 +27,7 @@ import (
 	"layover/internal/extproc"
 	"layover/internal/proxy"
 	"layover/internal/router"
+	"layover/internal/sampled"
 	"layover/internal/substrate"
 	"layover/internal/substrate/ateapi"
 	"layover/parking"
@@ -99,6 +100,8 @@ type server struct {
 	plan   envoy.Plan
 	log    *slog.Logger
 
+	outcomes func(router.Record) // logs those that were not served
+
 	conn   *grpc.ClientConn // to the control plane
 	router *router.Router
 	front  *extproc.Server
@@ -117,7 +120,7 @@ type server struct {
 // start makes everything that c describes and begins to serve. After an error
 // nothing of it is left.
 func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) (_ *server, err error) {
-	s := &server{config: c, plan: plan, log: log, failed: make(chan error, 5), closeXDS: func() {}}
+	s := &server{config: c, plan: plan, log: log, outcomes: sampled.Outcomes(log, cli.Plain), failed: make(chan error, 5), closeXDS: func() {}}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -126,7 +129,7 @@ func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) 
 	if s.traces, err = newTraces(context.Background(), log); err != nil {
 		return nil, err
 	}
-	if s.conn, err = substrate.Dial(c.ateapi, c.access, s.traces.dialOptions()...); err != nil {
+	if s.conn, err = substrate.Dial(c.ateapi, c.access, append(s.traces.dialOptions(), newTrouble(log).dialOption())...); err != nil {
 		return nil, err
 	}
 	plane, err := substrate.New(ateapi.NewControlClient(s.conn), substrate.Options{
@@ -299,13 +302,8 @@ func (s *server) where() []string {
 // observe counts and logs a request that has its answer.
 func (s *server) observe(rec router.Record) {
 	s.admin.Observe(rec)
+	s.outcomes(rec)
 	ctx := context.Background()
-	switch rec.Reason {
-	case router.PlaneFailed: // what a client is not told
-		s.log.Warn("the control plane failed", "actor", rec.Actor, "id", rec.ID, "detail", rec.Detail)
-	case router.Internal, router.StartFailed, router.ActorUnreachable, router.ActorFailed:
-		s.log.Warn("request not served", "reason", rec.Reason, "actor", rec.Actor, "id", rec.ID, "detail", rec.Detail)
-	}
 	if !s.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}

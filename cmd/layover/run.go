@@ -21,6 +21,7 @@ import (
 	"layover/internal/local"
 	"layover/internal/proxy"
 	"layover/internal/router"
+	"layover/internal/sampled"
 	"layover/parking"
 )
 
@@ -28,10 +29,10 @@ import (
 type server struct {
 	log      *slog.Logger
 	level    *slog.LevelVar
-	access   atomic.Bool // each request has a line at info
-	outcomes *outcomes
-	config   *config // in force; only the goroutine in run uses it after start
-	tried    string  // digest of what the last reload read; only that goroutine uses it
+	access   atomic.Bool         // each request has a line at info
+	outcomes func(router.Record) // logs those that were not served
+	config   *config             // in force; only the goroutine in run uses it after start
+	tried    string              // digest of what the last reload read; only that goroutine uses it
 
 	plane  *local.Plane
 	lot    *parking.Lot
@@ -54,7 +55,7 @@ type server struct {
 // called with each request that has its answer; it may be nil. After an error
 // nothing of it is left.
 func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(router.Record)) (_ *server, err error) {
-	s := &server{log: log, level: level, config: c, tried: c.sum, observer: observer, outcomes: newOutcomes(log), tell: func(string) {}, failed: make(chan error, len(c.Listen)+3)}
+	s := &server{log: log, level: level, config: c, tried: c.sum, observer: observer, outcomes: sampled.Outcomes(log, cli.Plain), tell: func(string) {}, failed: make(chan error, len(c.Listen)+3)}
 	s.access.Store(c.AccessLog)
 	defer func() {
 		if err != nil {
@@ -234,7 +235,7 @@ func (s *server) observe(rec router.Record) {
 	if s.observer != nil {
 		s.observer(rec)
 	}
-	s.outcomes.observe(rec)
+	s.outcomes(rec)
 	ctx, level := context.Background(), slog.LevelDebug
 	if s.access.Load() {
 		level = slog.LevelInfo
@@ -243,7 +244,7 @@ func (s *server) observe(rec router.Record) {
 		return
 	}
 	ledger := rec.Budget.Ledger()
-	attrs := []slog.Attr{slog.String("id", rec.ID), slog.String("method", rec.Method), slog.String("host", cut(rec.Host)), slog.String("path", cut(rec.Path)),
+	attrs := []slog.Attr{slog.String("id", rec.ID), slog.String("method", rec.Method), slog.String("host", sampled.Cut(rec.Host)), slog.String("path", sampled.Cut(rec.Path)),
 		slog.String("route", rec.Route), slog.String("actor", rec.Actor), slog.String("instead_of", rec.Instead), slog.Int("band", rec.Band), slog.Int("status", rec.Status),
 		slog.String("reason", string(rec.Reason)), slog.String("detail", rec.Detail), slog.String("wake", string(rec.Wake)),
 		slog.Duration("parked", rec.ParkedFor), slog.Duration("took", rec.Took), slog.String("ledger", ledger.String())}

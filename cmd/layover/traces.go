@@ -19,6 +19,7 @@ import (
 	"layover/internal/cli"
 	"layover/internal/proxy"
 	"layover/internal/router"
+	"layover/internal/sampled"
 )
 
 // traces makes a span of each request, in the trace that its headers name
@@ -73,14 +74,14 @@ func (t *traces) begin(req *http.Request) *proxy.Trace {
 
 func tell(span trace.Span, rec router.Record) {
 	span.SetAttributes(
-		attribute.String("http.request.method", cut(rec.Method)), attribute.Int("http.response.status_code", rec.Status),
-		attribute.String("http.route", rec.Route), attribute.String("url.path", cut(rec.Path)), attribute.String("server.address", cut(rec.Host)),
+		attribute.String("http.request.method", sampled.Cut(rec.Method)), attribute.Int("http.response.status_code", rec.Status),
+		attribute.String("http.route", rec.Route), attribute.String("url.path", sampled.Cut(rec.Path)), attribute.String("server.address", sampled.Cut(rec.Host)),
 		attribute.String("layover.id", rec.ID), attribute.String("layover.actor", rec.Actor), attribute.Int("layover.band", rec.Band),
 		attribute.String("layover.wake", string(rec.Wake)), attribute.Bool("layover.parked", rec.Parked))
 	if rec.Reason != "" {
 		span.SetAttributes(attribute.String("layover.reason", string(rec.Reason)))
 		if rec.Status >= 500 {
-			span.SetStatus(codes.Error, cut(rec.Detail))
+			span.SetStatus(codes.Error, sampled.Cut(rec.Detail))
 		}
 	}
 }

@@ -1,0 +1,160 @@
+package sampled
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"layover/internal/router"
+)
+
+// noted is a Log of texts by kind, and its lines with the second they are of.
+// Only the test's goroutine and timers that it waits for write lines.
+func noted() (l *Log[string, string], lines *[]string) {
+	lines = new([]string)
+	begun := time.Now()
+	note := func(format string, args ...any) {
+		*lines = append(*lines, fmt.Sprintf("%v ", time.Since(begun))+fmt.Sprintf(format, args...))
+	}
+	return New(func(kind, last string, n int) { note("%s %s %d", kind, last, n) }, func(kind string) { note("%s is well", kind) }), lines
+}
+
+func isAnything(string) bool { return true }
+
+func mustHave(t *testing.T, lines *[]string, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if !slices.Equal(*lines, want) {
+		t.Errorf("lines\n%q, want\n%q", *lines, want)
+	}
+}
+
+func TestOneLineAtOnceThenOneInTenSecondsWithTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lines := noted()
+		for range 100 {
+			l.Add("a", "first")
+		}
+		l.Add("b", "other")
+		mustHave(t, lines, "0s a first 1", "0s b other 1")
+		time.Sleep(Every - 1)
+		l.Add("a", "last")
+		mustHave(t, lines, "0s a first 1", "0s b other 1")
+		time.Sleep(1)
+		mustHave(t, lines, "0s a first 1", "0s b other 1", "10s a last 100")
+	})
+}
+
+func TestWhatIsWellAgainIsSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lines := noted()
+		l.Well(isAnything)
+		l.Add("a", "x")
+		time.Sleep(time.Second)
+		l.Well(isAnything)
+		l.Well(isAnything)
+		time.Sleep(5 * Every)
+		l.Well(isAnything)
+		mustHave(t, lines, "0s a x 1", "10s a is well")
+		l.Add("a", "y")
+		mustHave(t, lines, "0s a x 1", "10s a is well", "51s a y 1")
+	})
+}
+
+func TestNothingIsWellBeforeSomethingSucceeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lines := noted()
+		l.Add("a", "x")
+		time.Sleep(time.Hour)
+		mustHave(t, lines, "0s a x 1")
+		l.Well(func(kind string) bool { return kind == "b" })
+		mustHave(t, lines, "0s a x 1")
+		l.Add("a", "y") // at once, since the last line is old
+		time.Sleep(time.Hour)
+		l.Well(isAnything)
+		l.Well(isAnything)
+		mustHave(t, lines, "0s a x 1", "1h0m0s a y 1", "2h0m0s a is well")
+	})
+}
+
+// What fails and succeeds in turn is not well, and has no more lines than what
+// fails all the time.
+func TestWhatComesAndGoesIsNotWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, lines := noted()
+		for range 34 {
+			l.Add("a", "x")
+			time.Sleep(300 * time.Millisecond)
+			l.Well(isAnything)
+			time.Sleep(300 * time.Millisecond)
+		}
+		mustHave(t, lines, "0s a x 1", "10s a x 16", "20s a x 17")
+		time.Sleep(2 * Every)
+		mustHave(t, lines, "0s a x 1", "10s a x 16", "20s a x 17", "30s a is well")
+	})
+}
+
+func TestOutcomesThatRepeatAreLoggedByRouteAndReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text := new(bytes.Buffer)
+		observe := Outcomes(slog.New(slog.NewTextHandler(text, nil)), strings.ToUpper)
+		observe(router.Record{Route: "r"})
+		if text.Len() != 0 {
+			t.Errorf("a request that was served has a line: %s", text)
+		}
+		for i := range 1000 {
+			observe(router.Record{ID: fmt.Sprint(i), Route: "r", Reason: router.LotFull, Status: 503, Detail: "full"})
+		}
+		observe(router.Record{Route: "s", Reason: router.LotFull})
+		observe(router.Record{Route: "r", Reason: router.NoRoute})
+		observe(router.Record{Route: "r", Reason: router.Internal, Detail: strings.Repeat("x", 300)})
+		lines := strings.Split(text.String(), "\n")
+		if len(lines) != 5 || !strings.Contains(lines[0], "level=WARN") || !strings.Contains(lines[0], "detail=FULL") ||
+			!strings.Contains(lines[2], "level=INFO") || !strings.Contains(lines[3], "level=ERROR") || !strings.Contains(lines[3], strings.Repeat("X", 256)+"…") {
+			t.Errorf("four kinds of outcomes have the lines\n%s", text)
+		}
+		text.Reset()
+		time.Sleep(Every)
+		synctest.Wait()
+		if got := text.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "id=999") || !strings.Contains(got, "requests=999") {
+			t.Errorf("after ten seconds the log is\n%s", got)
+		}
+		time.Sleep(2 * Every)
+		synctest.Wait()
+		if got := text.String(); strings.Count(got, "\n") != 1 {
+			t.Errorf("in quiet times the log is\n%s", got)
+		}
+	})
+}
+
+// What is quiet costs nothing, without a well as with one that was called.
+func TestKindsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		forgets := New(func(int, int, int) {}, nil)
+		l, _ := noted()
+		for i := range 100 {
+			forgets.Add(i, i)
+			l.Add(fmt.Sprint(i), "")
+		}
+		l.Well(isAnything)
+		time.Sleep(Every)
+		synctest.Wait()
+		if len(forgets.kinds) != 0 || len(l.kinds) != 0 {
+			t.Errorf("%d and %d kinds are remembered, want none", len(forgets.kinds), len(l.kinds))
+		}
+	})
+}
+
+func TestTextsFromOutsideAreCut(t *testing.T) {
+	if got := Cut(strings.Repeat("x", 300)); got != strings.Repeat("x", 256)+"…" {
+		t.Errorf("Cut returns %d bytes", len(got))
+	}
+	if got := Cut("short"); got != "short" {
+		t.Errorf("Cut(short) = %s", got)
+	}
+}
