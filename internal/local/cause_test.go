@@ -1,17 +1,20 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"layover/internal/router"
+	"layover/parking"
 )
 
 func TestWhoIsRefusedWhileAnActorBacksOffHasTheCauseForItsOperator(t *testing.T) {
@@ -144,6 +147,37 @@ func TestAProgramThatCannotRunIsSaidWhy(t *testing.T) {
 			t.Errorf("the cause is %q, want %q", e.Err, want)
 		}
 	}
+}
+
+func TestWhatAFailedStartPrintedIsThereUntilTheNextOnePrints(t *testing.T) {
+	a := acting("a", "")
+	a.Dir = t.TempDir()
+	a.Command = []string{"/bin/sh", "-c", "test -e mended && exec sleep 1000; touch mended; echo boom; exit 3"}
+	p := mustPlane(t, 1, a)
+	mustFail(t, p, "a")
+	waitState(t, p, "a", router.Failed)
+	lines, at, err := p.Output("a", router.Position{})
+	if err != nil || !slices.Equal(lines, []string{"boom"}) {
+		t.Fatalf("after the start that failed its output is %q (%v)", lines, err)
+	}
+	if _, err := p.Apply(Config{Pools: []Pool{{Name: "pool", Workers: 1}}, Actors: []Actor{a}, State: p.state}); err != nil { // ends the back-off
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() { // it is received below
+		defer close(gone)
+		router.New(p, parking.NewLot(1), router.Options{}).Route(ctx, router.Ask{Actor: "a"})
+	}()
+	eventually(t, "the next start runs", func() bool { return snapshotOf(t, p, "a").PID != 0 })
+	if lines, next, err := p.Output("a", router.Position{}); err != nil || !slices.Equal(lines, []string{"boom"}) || next != at {
+		t.Errorf("during the next start it is %q at %v (%v)", lines, next, err)
+	}
+	if lines, _, err := p.Output("a", at); err != nil || len(lines) > 0 {
+		t.Errorf("who has read it reads %q (%v)", lines, err)
+	}
+	leave()
+	<-gone
 }
 
 func TestTheLastLineOfAProgramIsQuotedInPart(t *testing.T) {

@@ -67,11 +67,13 @@ func (p *Plane) outputLocked(name string, from router.Position) ([]string, route
 		return nil, from, nil
 	}
 	if l := a.life; l != nil && l.program != nil {
+		begin := from
 		if from.Wake != l.number {
-			from = router.Position{Wake: l.number}
+			begin = router.Position{Wake: l.number}
 		}
-		lines, printed := l.program.since(from.Line)
-		return lines, router.Position{Wake: l.number, Line: printed}, nil
+		if lines, printed := l.program.since(begin.Line); printed > 0 {
+			return lines, router.Position{Wake: l.number, Line: printed}, nil
+		}
 	}
 	if from.Wake != a.spoke {
 		from.Line = 0
