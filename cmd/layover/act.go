@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"layover/internal/admin"
 	"layover/internal/cli"
+	"layover/internal/router"
 )
 
 func wakeCommand() *cobra.Command {
@@ -39,6 +41,9 @@ func changeCommand(what, short, long string) *cobra.Command {
 		Args:              cli.Args(1, cli.Many, what+" wiki"),
 		ValidArgsFunction: r.completeActors,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if wait <= 0 || wait > admin.LongestChange {
+				return fmt.Errorf("--wait %v is not allowed; write a duration above 0s, at most %s", wait, cli.Short(admin.LongestChange))
+			}
 			c, err := r.client()
 			if err != nil {
 				return err
@@ -58,11 +63,12 @@ func (c *client) changeAll(ctx context.Context, out io.Writer, what string, name
 	for _, name := range names {
 		began := time.Now()
 		a, err := post[admin.Actor](ctx, c, "/api/v1/actors/"+url.PathEscape(name)+"/"+what+"?wait="+wait.String(), nil)
-		if _, ok := errors.AsType[*admin.Problem](err); !ok && err != nil {
+		refused, ok := errors.AsType[*admin.Problem](err)
+		if !ok && err != nil || ok && refused.Status == http.StatusUnauthorized {
 			return err // it would be the same for the next one
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			errs = append(errs, unchanged(name, refused))
 			continue
 		}
 		changed = append(changed, a)
@@ -74,6 +80,33 @@ func (c *client) changeAll(ctx context.Context, out io.Writer, what string, name
 		errs = append(errs, printJSON(out, changed))
 	}
 	return errors.Join(errs...)
+}
+
+// unchanged says why an actor is not as it was told to be.
+func unchanged(name string, p *admin.Problem) error {
+	name = clean(name)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", name, clean(p.Detail))
+	if len(p.Output) > 0 {
+		b.WriteString("\n  the last it printed:")
+	}
+	for _, line := range p.Output {
+		fmt.Fprintf(&b, "\n  | %s", clean(line))
+	}
+	switch p.Reason {
+	case router.StartFailed, router.BackingOff:
+		b.WriteString("\n  mend it, then wake it again")
+		if len(p.Output) > 0 {
+			fmt.Fprintf(&b, "; 'layover logs %s' has more of what it printed", name)
+		}
+	case router.UnknownActor:
+		b.WriteString("; 'layover ps' lists them")
+	case router.StillWaking:
+		fmt.Fprintf(&b, "\n  its wake-up goes on; 'layover logs -f %s' shows it, --wait waits longer", name)
+	case router.NoWorker, router.LotFull:
+		b.WriteString("\n  'layover top' shows who has the workers; 'layover resize' adds some, --wait waits longer")
+	}
+	return errors.New(b.String())
 }
 
 func resizeCommand() *cobra.Command {
@@ -91,7 +124,7 @@ It needs the router's token: run it as the router's user, or name a file that ha
 		RunE: func(cmd *cobra.Command, args []string) error {
 			workers, err := strconv.Atoi(args[1])
 			if err != nil {
-				return fmt.Errorf("%q is not a number of workers", args[1])
+				return fmt.Errorf("%q is not a number of workers; write one such as 4", args[1])
 			}
 			c, err := r.client()
 			if err != nil {

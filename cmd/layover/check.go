@@ -18,7 +18,6 @@ const defaultConfig = "layover.yaml"
 var example string
 
 func checkCommand() *cobra.Command {
-	var file string
 	var printExample, bootstrap bool
 	cmd := &cobra.Command{
 		Use:   "check [file]",
@@ -27,11 +26,21 @@ func checkCommand() *cobra.Command {
 exits with 1, or prints, for each route, which limits a request meets and which of them ends its wait.`,
 		Args: cli.Args(0, 1, "check layover.yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := named(cmd, args)
+			if err != nil {
+				return err
+			}
+			if printExample && bootstrap {
+				return errors.New("--example and --bootstrap each print a file; leave one out")
+			}
 			if printExample {
+				if len(args) > 0 {
+					return errors.New("--example prints a file and reads none; leave " + file + " out, or write > " + file)
+				}
 				_, err := io.WriteString(cmd.OutOrStdout(), example)
 				return err
 			}
-			c, err := loadOrSay(named(file, args), cmd.ErrOrStderr())
+			c, err := loadOrSay(file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -43,18 +52,22 @@ exits with 1, or prints, for each route, which limits a request meets and which 
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", defaultConfig, "the configuration file")
+	cmd.Flags().String("config", defaultConfig, "the configuration file")
 	cmd.Flags().BoolVar(&bootstrap, "bootstrap", false, "print what the Envoy of the file's envoy section is started with, instead")
 	cmd.Flags().BoolVar(&printExample, "example", false, "print a commented example file")
 	return cmd
 }
 
 // named returns the file of a command: its argument, else the flag's.
-func named(flag string, args []string) string {
-	if len(args) > 0 {
-		return args[0]
+func named(cmd *cobra.Command, args []string) (string, error) {
+	flag := cmd.Flag("config")
+	switch {
+	case len(args) == 0:
+		return flag.Value.String(), nil
+	case flag.Changed && flag.Value.String() != args[0]:
+		return "", fmt.Errorf("two files are named, %s and --config %s; leave one out", args[0], flag.Value)
 	}
-	return flag
+	return args[0], nil
 }
 
 // loadOrSay loads the file, or prints to w what is wrong with it.
@@ -65,7 +78,10 @@ func loadOrSay(file string, w io.Writer) (*config, error) {
 		return nil, cli.Failed
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w; name the file with --config, or begin with the output of 'layover check --example'", err)
+		if file == defaultConfig {
+			return nil, fmt.Errorf("there is no file %s here; name another one ('layover check my.yaml'), or make one: layover check --example > %[1]s", file)
+		}
+		return nil, fmt.Errorf("there is no file %s; correct its name, or make one: layover check --example > %[1]s", file)
 	}
 	if err != nil {
 		return nil, err

@@ -76,7 +76,6 @@ func TestARunningRouterIsLookedAtAndChanged(t *testing.T) {
 		`"many" is not a number of workers`:                 {"resize", "small", "many"},
 		"there is no actor of this name":                    {"logs", "none"},
 		"--every 1ms is too short; write at least 100ms":    {"top", "--every", "1ms"},
-		"wait must be a duration such as 30s, at most 5m0s": {"wake", "a", "--wait", "1h"},
 		"no router answers at http://127.0.0.1:1; start it": {"ps", "--admin", "127.0.0.1:1"},
 		"is it the admin address of a router?":              {"ps", "--admin", p.front},
 	} {
@@ -154,6 +153,55 @@ func TestNothingIsLostToAFollowerWhenAProgramDies(t *testing.T) {
 	until(t, "the last line", func() bool { return strings.HasSuffix(lines.String(), "line 1000\n") })
 	if got := strings.Count(lines.String(), "\nline "); got != 1000 {
 		t.Errorf("%d of 1000 lines are there", got)
+	}
+}
+
+func TestAWakeUpThatFailsIsExplained(t *testing.T) {
+	p := serving(t, t.TempDir(), byName+"actors:\n"+
+		"  dies: {command: [sh, -c, 'echo reading; echo no key >&2; exit 7']}\n"+
+		"  slow: {command: [sh, -c, 'echo starting; sleep 100']}\n"+
+		"  gone: {command: [/no/such/program]}\n")
+	for name, wants := range map[string][]string{
+		"dies": {"layover: dies: it did not start: exited before it was ready (exit status 7)", "; the next start is possible in 1s\n", "\n  | reading\n  | no key\n", "mend it, then wake it again; 'layover logs dies' has more"},
+		"slow": {"layover: slow: the actor was still starting when the request's budget ended: nothing listens at 127.0.0.1:", "its wake-up goes on; 'layover logs -f slow' shows it"},
+		"gone": {"layover: gone: it did not start: cannot run /no/such/program: no such file or directory", "wake it again\n"},
+		"none": {"layover: none: there is no actor of this name; 'layover ps' lists them\n"},
+	} {
+		out, stderr := p.says(1, "wake", name, "--wait", "2s")
+		for _, want := range wants {
+			if !strings.Contains(stderr, want) || out != "" {
+				t.Errorf("wake %s says\n%s%swant %q", name, out, stderr, want)
+			}
+		}
+	}
+	if out, stderr := p.says(1, "wake", "dies", "none", "--json"); out != "[]\n" || !strings.Contains(stderr, "layover: dies: ") || !strings.Contains(stderr, "\nnone: ") {
+		t.Errorf("wake --json prints %q and says %q", out, stderr)
+	}
+	if _, stderr := p.says(0, "logs", "gone"); stderr != "gone has printed nothing yet\n" {
+		t.Errorf("logs of who never ran: %q", stderr)
+	}
+}
+
+func TestAValueThatNothingCanHaveIsRefused(t *testing.T) {
+	p := serving(t, t.TempDir(), byName+"pools: {small: {workers: 1}}\nactors: {a: {command: [sleep, 1]}}\n")
+	for args, want := range map[string]string{
+		"ps --state sleepy":  `there is no state "sleepy"; use one of awake, waking, going to sleep, failed, asleep`,
+		"ps --pool none":     `there is no pool "none"; use one of small`,
+		"resize none 1":      `there is no pool "none"; use one of small`,
+		"resize small x":     `"x" is not a number of workers; write one such as 4`,
+		"resize small 0":     "workers must be a number from 1 to 100000",
+		"logs -n 0 a":        "--lines 0 is not allowed; write a number from 1 to 2000",
+		"logs none":          "none: there is no actor of this name; 'layover ps' lists them",
+		"logs -f none":       "none: there is no actor of this name; 'layover ps' lists them",
+		"top -n -1":          "--times -1 is not allowed; write a number from 1 up, or 0 for no end",
+		"wake --wait 0s a":   "--wait 0s is not allowed; write a duration above 0s, at most 5m",
+		"sleep --wait 10m a": "--wait 10m0s is not allowed; write a duration above 0s, at most 5m",
+		"top --every 1ms":    "--every 1ms is too short; write at least 100ms",
+		"logs -f --json a":   "--follow prints lines as they come: leave --json out",
+	} {
+		if out, stderr := p.says(1, strings.Fields(args)...); stderr != "layover: "+want+"\n" || out != "" {
+			t.Errorf("layover %s: %q, %q, want %q", args, out, stderr, want)
+		}
 	}
 }
 

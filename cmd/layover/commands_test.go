@@ -72,9 +72,18 @@ func TestCheckExamplePassesCheck(t *testing.T) {
 func TestAMissingFileIsSaidWithTheWayOut(t *testing.T) {
 	for _, command := range []string{"serve", "check"} {
 		_, stderr, code := run(t, command, "--config", "/no/such.yaml")
-		want := "layover: open /no/such.yaml: no such file or directory; name the file with --config, or begin with the output of 'layover check --example'\n"
+		want := "layover: there is no file /no/such.yaml; correct its name, or make one: layover check --example > /no/such.yaml\n"
 		if code != 1 || stderr != want {
 			t.Errorf("%s: exit code %d, stderr %q, want %q", command, code, stderr, want)
+		}
+	}
+	for _, test := range [][]string{
+		{"two files are named, a.yaml and --config b.yaml; leave one out", "check", "a.yaml", "--config", "b.yaml"},
+		{"--example and --bootstrap each print a file; leave one out", "check", "--example", "--bootstrap"},
+		{"--example prints a file and reads none; leave a.yaml out, or write > a.yaml", "check", "--example", "a.yaml"},
+	} {
+		if out, stderr, code := run(t, test[1:]...); code != 1 || out != "" || stderr != "layover: "+test[0]+"\n" {
+			t.Errorf("%q: exit code %d, stderr %q", test[1:], code, stderr)
 		}
 	}
 	folder := t.TempDir()

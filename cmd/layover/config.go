@@ -247,7 +247,9 @@ func (c *config) read(r *reader, f fields) {
 		c.Actors = append(c.Actors, c.readActor(r, e, d))
 	}
 	for i, n := range r.items(f, "routes") {
-		c.Routes = append(c.Routes, readRoute(r, r.fields(n, fmt.Sprintf("route %d", i+1), routeFields...), d))
+		if f := r.fields(n, fmt.Sprintf("route %d", i+1), routeFields...); !f.refused {
+			c.Routes = append(c.Routes, readRoute(r, f, d))
+		}
 	}
 }
 
@@ -304,9 +306,13 @@ func (c *config) readDefaults(r *reader, f fields) defaults {
 
 func (c *config) readPools(r *reader, f fields) {
 	for _, e := range r.entries(f.values["pools"], "pools") {
+		if e.value.Kind == yaml.ScalarNode && isNumber(e.value.Value) {
+			r.add(e.line, "pool %q is a number; write %[1]s: {workers: %s}", e.key, e.value.Value)
+			e.value = nil
+		}
 		p := pool{Name: e.key, fields: r.fields(e.value, fmt.Sprintf("pool %q", e.key), poolFields...)}
 		p.fields.line = e.line
-		if !p.fields.has("workers") {
+		if !p.fields.has("workers") && !p.fields.refused && e.value != nil {
 			r.add(e.line, "pool %q has no workers; add 'workers: 4', the number of its actors that may be awake at once", e.key)
 		}
 		p.Workers = r.integer(p.fields, "workers", 1, 100_000, 1)

@@ -130,6 +130,25 @@ func TestConfigSaysTheLineWhatIsWrongAndTheFix(t *testing.T) {
 	}
 }
 
+func TestOneMistakeIsOneError(t *testing.T) {
+	rest := "actors: {a: {command: [sleep, 1]}}\nroutes: [{host: a.test, actor: a}]\n"
+	for text, want := range map[string]string{
+		"pools: {other: 1}\n" + rest:                                               `f.yaml:1: pool "other" is a number; write other: {workers: 1}`,
+		"pools: {other: [1]}\n" + rest:                                             `f.yaml:1: pool "other" is a list; write 'name: value' lines`,
+		"pools: {other: {}}\n" + rest:                                              `f.yaml:1: pool "other" has no workers; add 'workers: 4', the number of its actors that may be awake at once`,
+		"tls: yes\n" + rest:                                                        "f.yaml:1: tls is a single value; write 'name: value' lines",
+		"envoy: yes\n" + rest:                                                      "f.yaml:1: envoy is a single value; write 'name: value' lines",
+		"actors: {a: sleep}\nroutes: [{host: a.test, actor: a}]\n":                 `f.yaml:1: actor "a" is a single value; write 'name: value' lines`,
+		"actors: {a: {command: [sleep]}}\nroutes: {a: 1}\n":                        "f.yaml:2: routes is a mapping; write a list",
+		"actors: {a: {command: [sleep]}}\nroutes: [x, {host: a.test, actor: a}]\n": "f.yaml:2: route 1 is a single value; write 'name: value' lines",
+		"actors: 3\nroutes: [{host: '{actor}.test'}]\n":                            "f.yaml:1: actors is a single value; write 'name: value' lines",
+	} {
+		if got := said(t, text); got != want {
+			t.Errorf("parseConfig(%q) says\n%s\nwant\n%s", text, got, want)
+		}
+	}
+}
+
 func TestConfigRefusesActorsThatCannotWork(t *testing.T) {
 	for _, test := range []struct{ name, actor, want string }{
 		{"no command", "{}", `actor "a" has no command; add one that listens on the port in {port} or $PORT: command: [my-server, --port, "{port}"]`},

@@ -27,7 +27,7 @@ func (e envoySettings) on() bool { return e.HTTP != "" || e.HTTPS != "" }
 var envoyFields = []string{"http", "https", "ext_proc", "xds", "admin"}
 
 func (c *config) readEnvoy(r *reader, f fields, given bool) {
-	if !given {
+	if !given || f.refused {
 		return
 	}
 	d := envoy.DefaultPlan()

@@ -114,6 +114,9 @@ ended. With --follow it goes on, across the actor's wake-ups, until it is interr
 		Args:              cli.Args(1, 1, "logs wiki"),
 		ValidArgsFunction: r.completeActors,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if lines < 1 || lines > admin.MaxLines {
+				return fmt.Errorf("--lines %d is not allowed; write a number from 1 to %d", lines, admin.MaxLines)
+			}
 			c, err := r.client()
 			if err != nil {
 				return err
@@ -126,14 +129,17 @@ ended. With --follow it goes on, across the actor's wake-ups, until it is interr
 			if follow {
 				ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 				defer stop()
-				return c.follow(ctx, cmd.OutOrStdout(), path, query)
+				return about(args[0], c.follow(ctx, cmd.OutOrStdout(), path, query))
 			}
 			out, err := fetch[admin.Output](cmd.Context(), c, path, query)
 			if err != nil {
-				return err
+				return about(args[0], err)
 			}
 			if c.json {
 				return printJSON(cmd.OutOrStdout(), out)
+			}
+			if len(out.Lines) == 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s has printed nothing yet\n", args[0])
 			}
 			for _, line := range out.Lines {
 				fmt.Fprintln(cmd.OutOrStdout(), clean(line))
@@ -142,8 +148,16 @@ ended. With --follow it goes on, across the actor's wake-ups, until it is interr
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it prints")
-	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "begin with so many lines, at most 2000")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 100, fmt.Sprintf("begin with so many lines, at most %d", admin.MaxLines))
 	return r.flags(cmd)
+}
+
+// about adds the actor's name to what is wrong with it.
+func about(name string, err error) error {
+	if p, ok := errors.AsType[*admin.Problem](err); ok {
+		return unchanged(name, p)
+	}
+	return err
 }
 
 func (c *client) follow(ctx context.Context, out io.Writer, path string, query url.Values) error {

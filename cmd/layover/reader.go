@@ -166,6 +166,8 @@ type fields struct {
 	line   int
 	values map[string]*yaml.Node
 	lines  map[string]int
+
+	refused bool // it is no mapping: that has been said, and what it lacks need not be
 }
 
 // at returns the line of a field, the mapping's own if it is not set.
@@ -183,6 +185,7 @@ func (r *reader) fields(n *yaml.Node, what string, known ...string) fields {
 	f := fields{what: what, values: make(map[string]*yaml.Node), lines: make(map[string]int)}
 	if n != nil {
 		f.line = n.Line
+		f.refused = !wellFormed(n)
 	}
 	for _, e := range r.entries(n, what) {
 		if !slices.Contains(known, e.key) {
@@ -300,6 +303,9 @@ func (r *reader) choice(f fields, name, otherwise string, allowed ...string) str
 func empty(n *yaml.Node) bool {
 	return n == nil || n.Kind == 0 || n.Kind == yaml.ScalarNode && n.Tag == "!!null"
 }
+
+// wellFormed reports whether what should have fields has them, or is empty.
+func wellFormed(n *yaml.Node) bool { return empty(n) || n.Kind == yaml.MappingNode }
 
 func kind(n *yaml.Node) string {
 	switch n.Kind {

@@ -15,7 +15,6 @@ import (
 )
 
 func serveCommand() *cobra.Command {
-	var file string
 	var watched bool
 	cmd := &cobra.Command{
 		Use:   "serve [file]",
@@ -36,10 +35,14 @@ the actors are stopped. A second signal stops it at once. In either case no proc
 			stop := make(chan os.Signal, 2) // a channel of its own, so that no reload can crowd it out
 			signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
 			defer signal.Stop(stop)
-			return serve(named(file, args), cmd.OutOrStdout(), cmd.ErrOrStderr(), watched, reload, stop)
+			file, err := named(cmd, args)
+			if err != nil {
+				return err
+			}
+			return serve(file, cmd.OutOrStdout(), cmd.ErrOrStderr(), watched, reload, stop)
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", defaultConfig, "the configuration file")
+	cmd.Flags().String("config", defaultConfig, "the configuration file")
 	cmd.Flags().BoolVar(&watched, "watch", true, "reload when the file changes")
 	return cmd
 }

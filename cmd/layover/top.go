@@ -43,6 +43,9 @@ until it is interrupted. On a terminal it uses the whole of it; else it prints o
 			if every < 100*time.Millisecond {
 				return fmt.Errorf("--every %v is too short; write at least 100ms", every)
 			}
+			if times < 0 {
+				return fmt.Errorf("--times %d is not allowed; write a number from 1 up, or 0 for no end", times)
+			}
 			c, err := r.client()
 			if err != nil {
 				return err

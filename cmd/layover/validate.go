@@ -55,7 +55,7 @@ func (c *config) check(r *reader) {
 	for _, a := range c.Actors {
 		c.checkActor(r, a)
 	}
-	if len(c.Actors) == 0 {
+	if len(c.Actors) == 0 && wellFormed(c.root.values["actors"]) {
 		r.add(c.root.at("actors"), "there are no actors; add at least one with its command")
 	}
 	c.warnOfKept()
@@ -209,7 +209,7 @@ func (c *config) checkTLS(r *reader) {
 	line := c.root.at("tls")
 	switch {
 	case c.TLS.Cert == "" && c.TLS.Key == "":
-		if c.root.has("tls") {
+		if c.root.has("tls") && wellFormed(c.root.values["tls"]) {
 			r.add(line, "tls names no files; add cert and key, or delete tls for clear text")
 		}
 	case c.TLS.Cert == "" || c.TLS.Key == "":
@@ -228,6 +228,9 @@ func (c *config) checkActor(r *reader, a actor) {
 		r.add(f.line, "actor %q needs another name; use up to 63 of a-z, 0-9 and inner dashes, and at most one *", a.Name)
 	}
 	c.checkPoolOf(r, a)
+	if f.refused {
+		return
+	}
 	if len(a.Command) == 0 || a.Command[0] == "" {
 		r.add(f.at("command"), "actor %q has no command; add one that listens on the port in {port} or $PORT: command: [my-server, --port, \"{port}\"]", a.Name)
 	} else {
@@ -339,7 +342,7 @@ func checkUser(r *reader, a actor) {
 }
 
 func (c *config) checkRoutes(r *reader) {
-	if len(c.Routes) == 0 {
+	if n := c.root.values["routes"]; empty(n) || kind(n) == "a list" && len(n.Content) == 0 {
 		r.add(c.root.at("routes"), "there are no routes, so no request reaches an actor; add one: - host: \"{actor}.localhost\"")
 	}
 	byName := make(map[string]int)

@@ -236,7 +236,39 @@ func (a *Admin) statusOf(seen router.Snapshot) Status {
 	return s
 }
 
-func (a *Admin) actors(q query) (Actors, error) { return a.actorsOf(a.look(0), q), nil }
+func (a *Admin) actors(q query) (Actors, error) {
+	seen := a.look(0)
+	if err := known("state", q.Get("state"), states()); err != nil {
+		return Actors{}, err
+	}
+	return a.actorsOf(seen, q), known("pool", q.Get("pool"), poolNames(seen))
+}
+
+func poolNames(seen router.Snapshot) (names []string) {
+	for _, p := range seen.Plane.Pools {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// noPool says which pools there are.
+func noPool(seen router.Snapshot, name string) *Problem {
+	return problem(http.StatusNotFound, "there is no pool %q; use one of %s", name, strings.Join(poolNames(seen), ", "))
+}
+
+// states are those of an actor, the ones that people look for first.
+func states() []string {
+	return []string{string(router.Awake), string(router.Waking), string(router.GoingToSleep), string(router.Failed), string(router.Asleep)}
+}
+
+// known refuses a value that nothing can have: no answer would look as if all
+// was well.
+func known(what, value string, all []string) error {
+	if value == "" || slices.Contains(all, value) {
+		return nil
+	}
+	return problem(http.StatusBadRequest, "there is no %s %q; use one of %s", what, value, strings.Join(all, ", "))
+}
 
 func (a *Admin) actorsOf(seen router.Snapshot, q query) Actors {
 	var found []*router.ActorSnapshot
@@ -345,7 +377,7 @@ func (a *Admin) request(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 	}
-	refuse(w, problem(http.StatusNotFound, "no request of this id is among the last %d that have their answer; the log has all of them at level debug", len(recent)))
+	refuse(w, problem(http.StatusNotFound, "no request of this id is among the last ones that have their answer, which are %d; the log has all of them at level debug", len(recent)))
 }
 
 func (a *Admin) configInForce(query) (Configuration, error) {
@@ -356,8 +388,8 @@ func (a *Admin) configInForce(query) (Configuration, error) {
 	return (*show)(), nil
 }
 
-// maxLines is how many lines of an actor's output one answer has at most.
-const maxLines = 2000
+// MaxLines is how many lines of an actor's output one answer has at most.
+const MaxLines = 2000
 
 // logs answers with an actor's last lines. With follow it goes on with what the
 // actor prints, as plain text, until the client leaves.
@@ -368,7 +400,7 @@ func (a *Admin) logs(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	values := req.URL.Query()
-	q, err := queryOf(values, defaultRows, maxLines)
+	q, err := queryOf(values, defaultRows, MaxLines)
 	var from router.Position
 	if err == nil {
 		from, err = positionOf(values)

@@ -53,7 +53,7 @@ func (a *Admin) SetControl(c Control, token string) {
 // How long a change is waited for.
 const (
 	defaultChange = 30 * time.Second
-	longestChange = 5 * time.Minute
+	LongestChange = 5 * time.Minute // the most that can be asked for
 )
 
 // maxBody bounds what is read of a request's body.
@@ -65,6 +65,7 @@ type Problem struct {
 	Status int           `json:"status"`
 	Detail string        `json:"detail"`
 	Reason router.Reason `json:"reason,omitempty"`
+	Output []string      `json:"output,omitempty"` // last lines of an actor that did not start
 }
 
 func (p *Problem) Error() string { return p.Detail }
@@ -98,7 +99,17 @@ func problemOf(err error) *Problem {
 		status = http.StatusInternalServerError
 	}
 	p := problem(status, "%s", cmp.Or(e.Detail, string(e.Reason)))
-	p.Reason = e.Reason
+	p.Reason, p.Output = e.Reason, e.Output
+	switch {
+	case e.Err == nil || e.Err.Error() == "":
+	case e.Reason == router.StartFailed: // Detail is what clients may know of it
+		p.Detail = "it did not start: " + strings.TrimPrefix(e.Err.Error(), "local: ")
+	case e.Reason == router.BackingOff:
+		p.Detail += ": " + e.Err.Error()
+	}
+	if e.Reason == router.StartFailed && e.RetryAfter > 0 {
+		p.Detail += fmt.Sprintf("; the next start is possible in %s", short(e.RetryAfter))
+	}
 	return p
 }
 
@@ -158,7 +169,11 @@ func (a *Admin) wake(_ *control, req *http.Request) (any, error) {
 		return nil, errStarting
 	}
 	if err := r.Wake(req.Context(), req.PathValue("actor"), wait); err != nil {
-		return nil, err
+		p := problemOf(err)
+		if row, err := a.actorNow(req.PathValue("actor")); err == nil && p.Reason == router.StillWaking && row.Lacks != "" {
+			p.Detail += ": " + row.Lacks
+		}
+		return nil, p
 	}
 	return a.actorNow(req.PathValue("actor"))
 }
@@ -196,6 +211,9 @@ func (a *Admin) resize(c *control, req *http.Request) (any, error) {
 		return nil, errCannot
 	}
 	if err := c.Resize(req.PathValue("pool"), *body.Workers); err != nil {
+		if router.ReasonOf(err) == router.UnknownActor {
+			return nil, noPool(a.look(0), req.PathValue("pool"))
+		}
 		return nil, err
 	}
 	for _, p := range a.look(0).Plane.Pools {
@@ -203,7 +221,7 @@ func (a *Admin) resize(c *control, req *http.Request) (any, error) {
 			return poolOf(p), nil
 		}
 	}
-	return nil, problem(http.StatusNotFound, "there is no pool of this name")
+	return nil, noPool(a.look(0), req.PathValue("pool"))
 }
 
 var (
@@ -218,8 +236,8 @@ func waitOf(req *http.Request) (time.Duration, error) {
 		return defaultChange, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 || d > longestChange {
-		return 0, problem(http.StatusBadRequest, "wait must be a duration such as 30s, at most %v", longestChange)
+	if err != nil || d <= 0 || d > LongestChange {
+		return 0, problem(http.StatusBadRequest, "wait must be a duration such as 30s, at most %v", LongestChange)
 	}
 	return d, nil
 }

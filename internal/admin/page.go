@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"layover/internal/router"
 )
 
 // view is what the page shows of a router.
@@ -44,9 +42,7 @@ var pages = template.Must(template.New("statusz.html").Funcs(template.FuncMap{
 	"clock":   func(t time.Time) string { return t.Format("15:04:05.000") },
 	"percent": percent,
 	"never":   time.Time.IsZero,
-	"states": func() []router.State {
-		return []router.State{router.Awake, router.Waking, router.GoingToSleep, router.Failed, router.Asleep}
-	},
+	"states":  states,
 	"plus":    func(a, b int) int { return a + b },
 	"segment": url.PathEscape,
 }).ParseFS(files, "statusz.html", "configz.html"))
