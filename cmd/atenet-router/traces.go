@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -56,18 +57,20 @@ func collect(to sdk.TracerProviderOption) *traces {
 	return &traces{provider: p, tracer: p.Tracer("atenet-router")}
 }
 
-// begin begins the span of a request; the function that it returns ends it.
-func (t *traces) begin(ctx context.Context, req *extproc.Request) (context.Context, func(router.Record)) {
+// begin begins the span of a request. It is made for extproc.Options.Begin.
+func (t *traces) begin(ctx context.Context, req *extproc.Request) (context.Context, extproc.Trace) {
 	ctx = w3c.Extract(ctx, headers{req})
 	if t.tracer == nil {
-		return ctx, func(router.Record) {}
+		return ctx, extproc.Trace{}
 	}
 	ctx, span := t.tracer.Start(ctx, "route", trace.WithSpanKind(trace.SpanKindServer))
-	return ctx, func(rec router.Record) {
+	header := http.Header{"Tracestate": nil} // of a trace that cannot be read nothing is passed on
+	w3c.Inject(ctx, propagation.HeaderCarrier(header))
+	return ctx, extproc.Trace{Header: header, End: func(rec router.Record) {
 		t.phases(ctx, rec)
 		describe(span, rec)
 		span.End()
-	}
+	}}
 }
 
 func describe(span trace.Span, rec router.Record) {

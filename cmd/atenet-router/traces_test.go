@@ -59,8 +59,8 @@ func serveGRPCFor(t *testing.T, register func(*grpc.Server), options ...grpc.Dia
 }
 
 // route sends a request's headers through a front with those traces, and returns
-// what the control plane heard.
-func route(t *testing.T, traces *traces, traceparent string) string {
+// what the control plane heard and which headers the actor gets.
+func route(t *testing.T, traces *traces, traceparent string) (heard string, told map[string]string) {
 	t.Helper()
 	plane := &listening{heard: make(chan string, 1)}
 	conn := serveGRPCFor(t, func(g *grpc.Server) { ateapi.RegisterControlServer(g, plane) }, traces.dialOptions()...)
@@ -84,10 +84,15 @@ func route(t *testing.T, traces *traces, traceparent string) string {
 			header(substrate.TargetHeader, "demo/a"), header("traceparent", traceparent)}}}}}); err != nil {
 		t.Fatal(err)
 	}
-	if reply, err := stream.Recv(); err != nil || reply.GetRequestHeaders() == nil {
+	reply, err := stream.Recv()
+	if err != nil || reply.GetRequestHeaders() == nil {
 		t.Fatalf("the answer is %v, %v", reply, err)
 	}
-	return <-plane.heard
+	told = make(map[string]string)
+	for _, h := range reply.GetRequestHeaders().GetResponse().GetHeaderMutation().GetSetHeaders() {
+		told[h.GetHeader().GetKey()] = string(h.GetHeader().GetRawValue())
+	}
+	return <-plane.heard, told
 }
 
 const (
@@ -96,8 +101,12 @@ const (
 )
 
 func TestTheControlPlaneIsToldTheTraceOfTheRequest(t *testing.T) {
-	if got := route(t, &traces{}, given); got != given {
+	got, told := route(t, &traces{}, given)
+	if got != given {
 		t.Errorf("without a collector it is told %q, want %q", got, given)
+	}
+	if _, touched := told["traceparent"]; touched {
+		t.Errorf("without a collector the actor's traceparent becomes %q", told["traceparent"])
 	}
 }
 
@@ -105,7 +114,7 @@ func TestARequestHasASpanInItsTraceWithItsPhases(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	traces := collect(sdk.WithSpanProcessor(spans))
 	defer traces.close()
-	heard := route(t, traces, given)
+	heard, told := route(t, traces, given)
 	ended := make(map[string]sdk.ReadOnlySpan)
 	for _, s := range spans.Ended() {
 		ended[s.Name()] = s
@@ -119,6 +128,8 @@ func TestARequestHasASpanInItsTraceWithItsPhases(t *testing.T) {
 	}
 	if want := "00-" + traceID + "-" + span.SpanContext().SpanID().String() + "-01"; heard != want {
 		t.Errorf("the control plane is told %q, want %q", heard, want)
+	} else if told["traceparent"] != want {
+		t.Errorf("the actor is told %q, want %q", told["traceparent"], want)
 	}
 	said := make(map[string]string)
 	for _, a := range span.Attributes() {

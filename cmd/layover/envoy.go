@@ -111,7 +111,11 @@ func (s *server) serveEnvoy() (err error) {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &envoyFront{end: cancel, front: extproc.New(s.router, extproc.ByRoutes(s.router), extproc.Options{Log: s.log})}
+	o := extproc.Options{Log: s.log}
+	if s.traces != nil {
+		o.Begin = s.traces.beginEnvoys
+	}
+	e := &envoyFront{end: cancel, front: extproc.New(s.router, extproc.ByRoutes(s.router), o)}
 	s.envoy = e
 	if e.settings, err = envoy.NewServer(ctx, s.config.envoyPlan(), func(_, kind, reason string) {
 		s.log.Error("Envoy refuses its configuration", "type", kind, "reason", reason)

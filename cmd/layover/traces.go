@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"layover/internal/cli"
+	"layover/internal/extproc"
 	"layover/internal/proxy"
 	"layover/internal/router"
 	"layover/internal/sampled"
@@ -59,17 +60,34 @@ func collect(to sdk.TracerProviderOption) *traces {
 
 // begin begins the span of a request. It is made for proxy.Options.Trace.
 func (t *traces) begin(req *http.Request) *proxy.Trace {
-	ctx := w3c.Extract(context.Background(), propagation.HeaderCarrier(req.Header))
-	ctx, span := t.tracer.Start(ctx, "route", trace.WithSpanKind(trace.SpanKindServer))
-	header := http.Header{"Tracestate": nil} // of a trace that cannot be read nothing is passed on
+	_, header, end := t.span(context.Background(), propagation.HeaderCarrier(req.Header))
+	return &proxy.Trace{Header: header, End: end}
+}
+
+// beginEnvoys is begin for a request that an Envoy holds. Its span ends when it
+// is let go. It is made for extproc.Options.Begin.
+func (t *traces) beginEnvoys(ctx context.Context, req *extproc.Request) (context.Context, extproc.Trace) {
+	said := http.Header{}
+	for _, name := range w3c.Fields() {
+		said.Set(name, req.Header(name))
+	}
+	ctx, header, end := t.span(ctx, propagation.HeaderCarrier(said))
+	return ctx, extproc.Trace{Header: header, End: end}
+}
+
+// span begins a span in the trace that said names, if it names one, and returns
+// what the actor is told of it.
+func (t *traces) span(ctx context.Context, said propagation.TextMapCarrier) (_ context.Context, header http.Header, end func(router.Record)) {
+	ctx, span := t.tracer.Start(w3c.Extract(ctx, said), "route", trace.WithSpanKind(trace.SpanKindServer))
+	header = http.Header{"Tracestate": nil} // of a trace that cannot be read nothing is passed on
 	w3c.Inject(ctx, propagation.HeaderCarrier(header))
-	return &proxy.Trace{Header: header, End: func(rec router.Record) {
+	return ctx, header, func(rec router.Record) {
 		if span.IsRecording() { // else it was not sampled
 			t.phases(ctx, rec)
 			tell(span, rec)
 		}
 		span.End()
-	}}
+	}
 }
 
 func tell(span trace.Span, rec router.Record) {

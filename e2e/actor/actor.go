@@ -161,6 +161,7 @@ func crash() { os.Exit(3) }
 //	/large    with Large
 //	/cut      with the begin of a body, and dies
 //	/fail     with 503 of its own
+//	/headers  with the headers that it got, as it had them, and private ones of a router's
 //	else      with a line of its name
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get("X-Request-Id")
@@ -191,6 +192,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		socket(w, r)
 	case "/fail":
 		http.Error(w, "a failure of its own", http.StatusServiceUnavailable)
+	case "/headers":
+		headers(w, r)
 	default:
 		fmt.Fprintf(w, "%s is awake\n", s.name)
 	}
@@ -224,6 +227,16 @@ func upload(w http.ResponseWriter, r *http.Request) {
 func Sum(body []byte) string { return format(int64(len(body)), crc32.ChecksumIEEE(body)) }
 
 func format(n int64, sum uint32) string { return fmt.Sprintf("%d %08x\n", n, sum) }
+
+// headers writes what it got, one line each, among headers that only a router sets.
+func headers(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Layover-Reason", "mine")
+	w.Header().Set("Layover_Any", "mine")
+	w.Header().Set("Trailer", "Layover-Late, X-Late")
+	r.Header.Write(w)
+	w.Header().Set("Layover-Late", "mine")
+	w.Header().Set("X-Late", "yes")
+}
 
 func events(w http.ResponseWriter, r *http.Request) {
 	n, _ := strconv.Atoi(r.URL.Query().Get("n"))

@@ -16,7 +16,9 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	fileaccesslogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	upstreamcodecv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/upstream_codec/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
@@ -371,6 +373,7 @@ func (b *builder) actors(name string, options *httpv3.HttpProtocolOptions) *clus
 	// A connection that is kept could end at the next actor that has the address.
 	options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{
 		IdleTimeout: durationpb.New(30 * time.Second), MaxRequestsPerConnection: wrapperspb.UInt32(1)}
+	options.HttpFilters = b.towardsActors()
 	return &clusterv3.Cluster{
 		Name:                 name,
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST},
@@ -386,6 +389,34 @@ func (b *builder) actors(name string, options *httpv3.HttpProtocolOptions) *clus
 		PerConnectionBufferLimitBytes: wrapperspb.UInt32(buffer),
 		CircuitBreakers:               actorBreakers(),
 		TypedExtensionProtocolOptions: protocolOptions(b.pack(options)),
+	}
+}
+
+// What passes neither to actors nor from them, as package proxy has it: names
+// that only the router sets, and such as read like headers that an actor may
+// believe, to a program that takes "_" for "-".
+const (
+	privateNames = `layover[-_].*`
+	fakeNames    = `x_forwarded[-_].*|x-forwarded_.*|x_request[-_]id|x-request_id`
+)
+
+// towardsActors are filters that see what actors get and what they answer, and
+// no answer of the processor's or of Envoy's.
+func (b *builder) towardsActors() []*hcmv3.HttpFilter {
+	remove := func(names string) []*mutationv3.HeaderMutation {
+		return []*mutationv3.HeaderMutation{{Action: &mutationv3.HeaderMutation_RemoveOnMatch_{
+			RemoveOnMatch: &mutationv3.HeaderMutation_RemoveOnMatch{KeyMatcher: &matcherv3.StringMatcher{
+				MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: names}}}}}}}
+	}
+	strip := &headermutationv3.HeaderMutation{Mutations: &headermutationv3.Mutations{
+		RequestMutations:          remove(privateNames + "|" + fakeNames),
+		RequestTrailersMutations:  remove(privateNames),
+		ResponseMutations:         remove(privateNames),
+		ResponseTrailersMutations: remove(privateNames),
+	}}
+	return []*hcmv3.HttpFilter{
+		{Name: "envoy.filters.http.header_mutation", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(strip)}},
+		{Name: "envoy.filters.http.upstream_codec", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(&upstreamcodecv3.UpstreamCodec{})}},
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,6 +43,7 @@ type call struct {
 	name    Name
 	given   bool          // the caller set a deadline
 	limit   time.Duration // counted from arrived; if given
+	trace   Trace
 	budget  context.Context
 	spend   context.CancelFunc
 	ride    *router.Ride
@@ -134,9 +137,8 @@ func (c *call) decide() (*extprocv3.ProcessingResponse, error) {
 	defer c.server.held.Add(-1)
 	c.arrived = time.Now()
 	c.budget = c.stream.Context()
-	finish := func(router.Record) {}
 	if begin := c.server.o.Begin; begin != nil {
-		c.budget, finish = begin(c.budget, &c.req)
+		c.budget, c.trace = begin(c.budget, &c.req)
 	}
 	reply, refusal := c.admit()
 	if c.spend != nil {
@@ -144,7 +146,9 @@ func (c *call) decide() (*extprocv3.ProcessingResponse, error) {
 	}
 	rec := c.record(refusal)
 	c.server.router.Record(rec)
-	finish(rec)
+	if c.trace.End != nil {
+		c.trace.End(rec)
+	}
 	c.final = c.ride == nil || refusal != nil
 	switch {
 	case refusal == nil:
@@ -298,6 +302,13 @@ func (c *call) routed() (*extprocv3.ProcessingResponse, *router.Error) {
 	r.set(originalDstHeader, r.addr)
 	if header := c.server.o.ActorHeader; header != "" {
 		r.set(header, c.boarded())
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.trace.Header)) {
+		if value := c.trace.Header.Get(name); value != "" {
+			r.set(strings.ToLower(name), value)
+		} else {
+			r.remove(strings.ToLower(name))
+		}
 	}
 	if c.given {
 		if err := c.writeDeadline(&r); err != nil {

@@ -49,6 +49,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -86,6 +87,15 @@ func ByRoutes(r *router.Router) Namer {
 	}
 }
 
+// Trace is the span of one request.
+type Trace struct {
+	// Header is set on the request that goes on, in place of what it has of these
+	// names. A name without a value is taken off. Nil: none is touched.
+	Header http.Header
+	// End is called once, with the decision.
+	End func(router.Record)
+}
+
 // Options are the settings that may be left out.
 type Options struct {
 	// ActorHeader names the header that tells the actor's name to what comes
@@ -94,10 +104,9 @@ type Options struct {
 	// ResponseLimit is the most that a caller's deadline can give to the
 	// response, after the hold. Default: no limit.
 	ResponseLimit time.Duration
-	// Begin is called for each request, and the function that it returns with the
-	// request's Record; the context is what the request waits on. It is for
-	// traces. Default: not called.
-	Begin func(context.Context, *Request) (context.Context, func(router.Record))
+	// Begin begins the span of a request, which waits on the context that it
+	// returns. Default: none; what the headers say of a trace passes as it is.
+	Begin func(context.Context, *Request) (context.Context, Trace)
 	// Log is told of faults. Default: slog.Default().
 	Log *slog.Logger
 }

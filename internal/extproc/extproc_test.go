@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -359,12 +360,12 @@ func TestAPanicIsOneRequests(t *testing.T) {
 
 func TestAPanicOutsideTheDecisionEndsItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newRig(t, setup{o: extproc.Options{Begin: func(ctx context.Context, _ *extproc.Request) (context.Context, func(router.Record)) {
-			return ctx, func(rec router.Record) {
+		x := newRig(t, setup{o: extproc.Options{Begin: func(ctx context.Context, _ *extproc.Request) (context.Context, extproc.Trace) {
+			return ctx, extproc.Trace{End: func(rec router.Record) {
 				if rec.Actor == actorB {
 					panic("in an observer")
 				}
-			}
+			}}
 		}}, workers: 2})
 		x.hold(t, get(actorB)).mustFail(codes.Internal)
 		synctest.Wait()
@@ -580,9 +581,9 @@ func TestBeginSeesEachRequestAndItsRecord(t *testing.T) {
 		var paths []string
 		var records []router.Record
 		x := newRig(t, setup{
-			o: extproc.Options{Begin: func(ctx context.Context, r *extproc.Request) (context.Context, func(router.Record)) {
+			o: extproc.Options{Begin: func(ctx context.Context, r *extproc.Request) (context.Context, extproc.Trace) {
 				paths = append(paths, r.Path)
-				return context.WithValue(ctx, traceKey{}, r.Path), func(rec router.Record) { records = append(records, rec) }
+				return context.WithValue(ctx, traceKey{}, r.Path), extproc.Trace{End: func(rec router.Record) { records = append(records, rec) }}
 			}},
 		})
 		x.hold(t, get(actorA)).mustRoute(time.Second)
@@ -591,6 +592,32 @@ func TestBeginSeesEachRequestAndItsRecord(t *testing.T) {
 			t.Errorf("saw %q and the records %+v", paths, records)
 		}
 	})
+}
+
+// As in the built-in proxy: what the actor is told of the trace is the span's,
+// and without one the client's own.
+func TestTheActorIsToldTheSpanOfItsRequest(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		header  http.Header
+		set     map[string]string
+		removed []string
+	}{
+		{"traces are off", nil, map[string]string{}, nil},
+		{"a span", http.Header{"Traceparent": {"00-1-2-01"}, "Tracestate": {"a=b"}}, map[string]string{"traceparent": "00-1-2-01", "tracestate": "a=b"}, nil},
+		{"a span of another trace", http.Header{"Traceparent": {"00-1-2-01"}, "Tracestate": nil}, map[string]string{"traceparent": "00-1-2-01"}, []string{"tracestate"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			x := newRig(t, setup{o: extproc.Options{Begin: func(ctx context.Context, _ *extproc.Request) (context.Context, extproc.Trace) {
+				return ctx, extproc.Trace{Header: tc.header}
+			}}})
+			got := x.hold(t, get(actorA, "traceparent", "00-9-9-00", "tracestate", "c=d")).mustRoute(time.Second)
+			delete(got.set, "x-envoy-original-dst-host")
+			if !maps.Equal(got.set, tc.set) || !slices.Equal(got.removed, tc.removed) {
+				t.Errorf("%s: set %v, removed %v, want %v, %v", tc.name, got.set, got.removed, tc.set, tc.removed)
+			}
+		})
+	}
 }
 
 func TestEnvoyMayProbeASilentConnection(t *testing.T) {
