@@ -33,8 +33,9 @@ type view struct {
 
 // How many rows the page has of each list, without a wish.
 const (
-	pageActors = 100
-	pageParked = 20
+	pageActors   = 100
+	pageParked   = 20
+	pageRequests = 200
 )
 
 var pages = template.Must(template.New("statusz.html").Funcs(template.FuncMap{
@@ -91,7 +92,7 @@ func (a *Admin) view(values url.Values, old time.Duration) (*view, error) {
 	v := &view{Query: values, Operable: a.control.Load() != nil, Reload: a.configNow(), InForce: a.configuration.Load() != nil}
 	v.Status = a.statusOf(seen)
 	v.ActorPage = a.actorsOf(seen, q)
-	search := query{Values: url.Values{}, words: q.words, limit: maxRows}
+	search := query{Values: url.Values{}, words: q.words, limit: pageRequests}
 	all := query{Values: url.Values{}, limit: maxRows}
 	v.PoolPage = poolsOf(seen, all)
 	all.limit = pageParked

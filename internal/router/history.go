@@ -9,7 +9,9 @@ import (
 	"layover/turnstile"
 )
 
-// rememberedRecords is how many past requests the status page can show.
+// rememberedRecords is how many past requests are kept of those that were
+// served, and of those that were not: what is looked for is mostly one of the
+// latter, and would not last for seconds among the others.
 const rememberedRecords = 200
 
 // Record is one request that has its answer.
@@ -33,10 +35,50 @@ type Record struct {
 
 // history remembers the last records and counts all of them.
 type history struct {
-	mu     sync.Mutex
+	mu              sync.Mutex
+	served, refused recordRing
+	n               uint64 // how many there were, to put them in order
+	totals          Totals
+}
+
+// recordRing has the last records of one kind.
+type recordRing struct {
 	last   [rememberedRecords]Record
+	number [rememberedRecords]uint64 // of each among all
 	n      uint64
-	totals Totals
+}
+
+func (r *recordRing) add(rec Record, number uint64) {
+	r.last[r.n%rememberedRecords], r.number[r.n%rememberedRecords] = rec, number
+	r.n++
+}
+
+// back returns the i-th last record, from 1 on, and its number; 0: there is none.
+func (r *recordRing) back(i uint64) (*Record, uint64) {
+	if i > min(r.n, rememberedRecords) {
+		return nil, 0
+	}
+	at := (r.n - i) % rememberedRecords
+	return &r.last[at], r.number[at]
+}
+
+// recentLocked returns what is remembered, newest first.
+func (h *history) recentLocked() (recent []Record) {
+	served, refused := uint64(1), uint64(1)
+	for {
+		a, aNumber := h.served.back(served)
+		b, bNumber := h.refused.back(refused)
+		switch {
+		case a == nil && b == nil:
+			return recent
+		case aNumber > bNumber:
+			recent = append(recent, *a)
+			served++
+		default:
+			recent = append(recent, *b)
+			refused++
+		}
+	}
 }
 
 // Totals counts the requests that have their answer, since the start.
@@ -61,8 +103,12 @@ func (r *Router) Record(rec Record) {
 func (h *history) add(rec Record) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.last[h.n%rememberedRecords] = rec
 	h.n++
+	if rec.Reason == "" {
+		h.served.add(rec, h.n)
+	} else {
+		h.refused.add(rec, h.n)
+	}
 	if rec.Parked {
 		h.totals.Parked++
 	}
@@ -91,7 +137,7 @@ type Snapshot struct {
 	Lot    parking.LotSnapshot
 	Plane  PlaneSnapshot
 	Totals Totals
-	Recent []Record // newest first
+	Recent []Record // newest first: the last 200 that were served, and the last 200 that were not
 }
 
 // lookAtPlane returns the plane's snapshot with the actors of its lines. It
@@ -122,8 +168,6 @@ func (r *Router) Snapshot() Snapshot {
 	for reason, n := range h.totals.Refused {
 		s.Totals.Refused[reason] = n
 	}
-	for i := uint64(1); i <= min(h.n, rememberedRecords); i++ {
-		s.Recent = append(s.Recent, h.last[(h.n-i)%rememberedRecords])
-	}
+	s.Recent = h.recentLocked()
 	return s
 }
