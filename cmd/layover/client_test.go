@@ -63,6 +63,9 @@ func TestARunningRouterIsLookedAtAndChanged(t *testing.T) {
 	has(out, "layover ready for", "2 awake", "pool small: 2 of 2 workers used", v.Requests[0].ID)
 	out, _ = p.says(0, "why", v.Requests[0].ID)
 	has(out, "route by-name, actor b, band 0\n", "200 after", "it began a wake-up", "wake ", "attempt ", "█")
+	if out, stderr := p.says(0, "logs", "b"); out != "" || stderr != "b has printed nothing yet\n" {
+		t.Errorf("logs says %q and %q", out, stderr)
+	}
 	out, _ = p.says(0, "sleep", "a", "b")
 	has(out, "a: asleep after", "b: asleep after")
 	out, _ = p.says(0, "__complete", "wake", "--config", filepath.Join(p.folder, "f.yaml"), "")
@@ -177,7 +180,8 @@ func TestAWakeUpThatFailsIsExplained(t *testing.T) {
 	if out, stderr := p.says(1, "wake", "dies", "none", "--json"); out != "[]\n" || !strings.Contains(stderr, "layover: dies: ") || !strings.Contains(stderr, "\nnone: ") {
 		t.Errorf("wake --json prints %q and says %q", out, stderr)
 	}
-	if _, stderr := p.says(0, "logs", "gone"); stderr != "gone has printed nothing yet\n" {
+	if _, stderr := p.says(0, "logs", "gone"); !strings.HasPrefix(stderr, "gone has printed nothing yet\ngone is ") ||
+		!strings.Contains(stderr, ": the actor did not start: cannot run /no/such/program: no such file or directory\n") {
 		t.Errorf("logs of who never ran: %q", stderr)
 	}
 }

@@ -110,7 +110,8 @@ func logsCommand() *cobra.Command {
 		Use:   "logs actor",
 		Short: "Print the last lines that an actor's program printed",
 		Long: `Logs prints the last lines of an actor's program, of which the router keeps 2000, or the last 200 of one that has
-ended. With --follow it goes on, across the actor's wake-ups, until it is interrupted.`,
+ended. With --follow it goes on, across the actor's wake-ups, until it is interrupted. Without, what ps says under
+ERROR follows on the standard error.`,
 		Args:              cli.Args(1, 1, "logs wiki"),
 		ValidArgsFunction: r.completeActors,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -144,7 +145,11 @@ ended. With --follow it goes on, across the actor's wake-ups, until it is interr
 			for _, line := range out.Lines {
 				fmt.Fprintln(cmd.OutOrStdout(), clean(line))
 			}
-			return nil
+			trouble, err := c.trouble(cmd.Context(), args[0])
+			if trouble != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), clean(trouble))
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it prints")
@@ -158,6 +163,18 @@ func about(name string, err error) error {
 		return unchanged(name, p)
 	}
 	return err
+}
+
+// trouble is what ps says under ERROR of an actor; empty if that is nothing. Of a
+// program that could not be run, all that was printed is older than it.
+func (c *client) trouble(ctx context.Context, name string) (string, error) {
+	actors, err := c.allActors(ctx, url.Values{"search": {name}})
+	for _, a := range actors {
+		if text := cmp.Or(a.Lacks, a.LastError); a.Name == name && text != "" {
+			return fmt.Sprintf("%s is %s: %s", name, a.State, text), err
+		}
+	}
+	return "", err
 }
 
 func (c *client) follow(ctx context.Context, out io.Writer, path string, query url.Values) error {
@@ -183,8 +200,8 @@ func whyCommand() *cobra.Command {
 		Use:   "why request-id",
 		Short: "Say where a request's time went",
 		Long: `Why draws the ledger of a request that has its answer: what it waited for, when, and for how long. The id is in the
-X-Request-Id that the actor gets, in the body of a refusal, in the log at level debug, and on the status page. The
-router remembers the last 200 requests.`,
+X-Request-Id of its answer, which the actor gets too, in the body of a refusal, in the log, and on the status page. The
+router remembers the last 200 requests that were served, and the last 200 that were not.`,
 		Args:              cli.Args(1, 1, "why 1c2d3e4f"),
 		ValidArgsFunction: r.completeRequests,
 		RunE: func(cmd *cobra.Command, args []string) error {

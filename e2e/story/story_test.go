@@ -42,6 +42,7 @@ func TestAStrangersFirstDay(t *testing.T) {
 	d.breaks("./preview,", "./previw,")
 	failed := d.refusal("preview-1", "start_failed")
 	d.findOutWhy(failed, "cannot run ./previw: no such file or directory")
+	d.logsShow("preview-1 is failed: the actor did not start: cannot run ./previw: no such file or directory")
 	d.mends()
 
 	d.step("break one: it misses something, and says so at its end")
