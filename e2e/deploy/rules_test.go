@@ -26,15 +26,6 @@ import (
 	"layover/e2e/actor"
 )
 
-const root = "../.."
-
-func TestMain(m *testing.M) {
-	if actor.Run() {
-		return
-	}
-	os.Exit(m.Run())
-}
-
 // exported are the labels of each metric that a router exports, and the values
 // that each of them can have.
 type exported map[string]map[string]bool
@@ -43,18 +34,13 @@ type exported map[string]map[string]bool
 func scrape(t *testing.T) exported {
 	t.Helper()
 	dir := t.TempDir()
-	build := exec.Command("go", "build", "-o", dir, "./cmd/layover")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
 	config := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nstate: %q\nactors: {a: {command: [%q], env: {%s: a}}}\nroutes: [{host: a.test, actor: a}]\n",
 		filepath.Join(dir, "state"), os.Args[0], actor.Name)
 	file := filepath.Join(dir, "layover.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(dir, "layover"), "serve", file)
+	cmd := exec.Command(filepath.Join(programs(t), "layover"), "serve", file)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
