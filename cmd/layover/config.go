@@ -134,6 +134,7 @@ const (
 	defaultHeaderTimeout = 10 * time.Second
 	defaultIdleTimeout   = 2 * time.Minute
 	defaultMaxStreams    = 250
+	minPage              = 100 * time.Millisecond
 	waitingPerTurn       = 10 // max_waiting, for each of max_concurrent
 )
 
@@ -146,7 +147,7 @@ var (
 	poolFields    = []string{"workers", "head_start", "min_useful"}
 	actorFields   = slices.Concat([]string{"command", "cwd", "env", "user", "pool", "protocol", "ready", "max_concurrent", "max_waiting", "keep_awake"}, timeFields)
 	windowFields  = []string{"days", "from", "to", "zone"}
-	routeFields   = []string{"name", "host", "path", "header", "value", "actor", "wake", "fallback", "fallback_after", "band", "budget", "max_budget", "interim", "stream_idle"}
+	routeFields   = []string{"name", "host", "path", "header", "value", "actor", "wake", "fallback", "fallback_after", "band", "budget", "max_budget", "interim", "waiting_page", "stream_idle"}
 )
 
 // load reads and checks the file. The error is a *problems, or that of opening
@@ -488,6 +489,7 @@ func readRoute(r *reader, f fields, d defaults) route {
 	}
 	rt.MaxBudget = r.duration(f, "max_budget", most)
 	rt.Interim = r.duration(f, "interim", 0)
+	rt.WaitingPage = r.duration(f, "waiting_page", 0)
 	rt.StreamIdle = r.duration(f, "stream_idle", 0)
 	return rt
 }

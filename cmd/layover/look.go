@@ -277,6 +277,9 @@ func ending(rec admin.Request) string {
 	case rec.Reason != "":
 		return fmt.Sprintf("%d %s", rec.Status, rec.Reason)
 	}
+	if rec.MovedOn {
+		return fmt.Sprintf("%d, a waiting page that moved on", rec.Status)
+	}
 	return strconv.Itoa(rec.Status)
 }
 

@@ -44,6 +44,9 @@ func planRoute(b *strings.Builder, c *config, rt route) {
 	if rt.Interim > 0 {
 		fmt.Fprintf(b, "  while it waits, 102 Processing every %s (interim)\n", cli.Short(rt.Interim))
 	}
+	if rt.WaitingPage > 0 {
+		fmt.Fprintf(b, "  after %s in wait a browser's navigation is shown a page (waiting_page)\n", cli.Short(rt.WaitingPage))
+	}
 	tables := make(map[string][]string) // the actors that each is for
 	var order []string
 	for _, a := range c.actorsFor(rt) {

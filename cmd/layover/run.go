@@ -251,6 +251,9 @@ func (s *server) observe(rec router.Record) {
 	if skew := ledger.Skew(time.Now()); skew.Abs() >= time.Second { // the machine slept, or its clock was set
 		attrs = append(attrs, slog.Duration("wall_skew", skew))
 	}
+	if rec.MovedOn {
+		attrs = append(attrs, slog.Bool("moved_on", true))
+	}
 	s.log.LogAttrs(ctx, level, "request", attrs...)
 }
 

@@ -96,6 +96,9 @@ func tell(span trace.Span, rec router.Record) {
 		attribute.String("http.route", rec.Route), attribute.String("url.path", sampled.Cut(rec.Path)), attribute.String("server.address", sampled.Cut(rec.Host)),
 		attribute.String("layover.id", rec.ID), attribute.String("layover.actor", rec.Actor), attribute.Int("layover.band", rec.Band),
 		attribute.String("layover.wake", string(rec.Wake)), attribute.Bool("layover.parked", rec.Parked))
+	if rec.MovedOn {
+		span.SetAttributes(attribute.Bool("layover.moved_on", true))
+	}
 	if rec.Reason != "" {
 		span.SetAttributes(attribute.String("layover.reason", string(rec.Reason)))
 		if rec.Status >= 500 {

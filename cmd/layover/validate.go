@@ -377,6 +377,22 @@ func (c *config) checkRoutes(r *reader) {
 		byName[rt.Name] = rt.fields.at("name")
 		c.checkFallback(r, rt)
 		c.checkUseful(r, rt)
+		c.checkPage(r, rt)
+	}
+}
+
+func (c *config) checkPage(r *reader, rt route) {
+	after, line := rt.WaitingPage, rt.fields.at("waiting_page")
+	switch {
+	case after == 0:
+	case rt.NoWake:
+		r.add(line, "waiting_page is for requests that wake their actor, and wake is false; delete one of them")
+	case after < minPage:
+		r.add(line, "waiting_page %s is too short, each start would flash it; write at least %s, or 0s for none", cli.Short(after), cli.Short(minPage))
+	case after >= rt.Budget:
+		r.add(line, "waiting_page %s is not below the budget %s, so the page would never be shown; lower it, or raise budget", cli.Short(after), cli.Short(rt.Budget))
+	case c.Envoy.on():
+		c.warnings.add(line, "waiting_page is shown to what comes to listen; requests that Envoy asks about wait without it")
 	}
 }
 

@@ -28,9 +28,12 @@ var bounds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1,
 // The phases that may be a label. What others are called is shown as "other".
 var phases = []string{router.PhaseTurn, router.PhaseLine, router.PhaseWake, router.PhaseSleep, router.PhaseAttempt, router.PhaseRetry}
 
-// outcomeServed is the outcome of a request that the actor answered; all others
-// are reasons.
-const outcomeServed = "served"
+// The outcomes that are no reasons: the actor answered, or a waiting page whose
+// browser asked again.
+const (
+	outcomeServed  = "served"
+	outcomeMovedOn = "moved_on"
+)
 
 // metrics are the instruments, and the page that shows them.
 type metrics struct {
@@ -101,7 +104,7 @@ func (m *metrics) observe(rec router.Record) {
 	ctx := context.Background()
 	sets := m.sets(labels{
 		route:   cmp.Or(rec.Route, "none"),
-		outcome: cmp.Or(string(rec.Reason), outcomeServed),
+		outcome: outcome(rec),
 		wake:    cmp.Or(string(rec.Wake), "unknown"),
 		band:    bandLabel(rec.Band),
 	})
@@ -115,6 +118,13 @@ func (m *metrics) observe(rec router.Record) {
 			m.phase.Record(ctx, entry.Elapsed.Seconds(), phaseLabel(entry.Name)...)
 		}
 	}
+}
+
+func outcome(rec router.Record) string {
+	if rec.MovedOn {
+		return outcomeMovedOn
+	}
+	return cmp.Or(string(rec.Reason), outcomeServed)
 }
 
 // sets returns the attribute sets of a series. There are as many as the

@@ -85,6 +85,7 @@ type Request struct {
 	Waited  time.Duration `json:"waited_ns"`
 	Reason  router.Reason `json:"reason,omitempty"`
 	Status  int           `json:"status"`
+	MovedOn bool          `json:"moved_on,omitempty"` // its waiting page's browser asked again
 	Took    time.Duration `json:"took_ns"`
 	Detail  string        `json:"detail,omitempty"`
 	Ledger  []Phase       `json:"ledger"`
@@ -170,7 +171,7 @@ func poolOf(p router.PoolSnapshot) Pool {
 
 func requestOf(rec router.Record) Request {
 	out := Request{ID: rec.ID, At: rec.At, Method: rec.Method, Route: rec.Route, Actor: rec.Actor, Instead: rec.Instead, Band: rec.Band, Wake: rec.Wake,
-		Parked: rec.Parked, Waited: rec.ParkedFor, Reason: rec.Reason, Status: rec.Status, Took: rec.Took, Detail: strings.TrimPrefix(rec.Detail, "router: "), Ledger: []Phase{}}
+		Parked: rec.Parked, Waited: rec.ParkedFor, Reason: rec.Reason, Status: rec.Status, MovedOn: rec.MovedOn, Took: rec.Took, Detail: strings.TrimPrefix(rec.Detail, "router: "), Ledger: []Phase{}}
 	ledger := rec.Budget.Ledger()
 	offset := time.Duration(0)
 	if !ledger.Start.IsZero() {

@@ -26,12 +26,15 @@ const (
 // actors keeps the connections to actors. Those of a target that is not the
 // actor's current one any more are never used again.
 type actors struct {
-	dialer *net.Dialer
+	dial dialer
 
 	mu      sync.Mutex
 	current map[string]*conns // by actor
 	sweepAt int               // how many of them are too many
 }
+
+// dialer is the DialContext of a net.Dialer.
+type dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // conns are the connections to one target. The fields below target are guarded
 // by actors.mu.
@@ -43,8 +46,8 @@ type conns struct {
 	retired   bool // not in current; to be closed when the last user leaves
 }
 
-func (a *actors) init(dialer *net.Dialer) {
-	a.dialer = dialer
+func (a *actors) init(dial dialer) {
+	a.dial = dial
 	a.current = make(map[string]*conns)
 	a.sweepAt = maxIdleActors
 }
@@ -66,7 +69,7 @@ func (a *actors) take(actor string, target router.Target) *conns {
 // connectLocked returns new connections in the place of old, which may be nil,
 // and those that are over.
 func (a *actors) connectLocked(actor string, target router.Target, old *conns) (c *conns, over []*conns) {
-	c = &conns{actor: actor, target: target, transport: newTransport(a.dialer, target.Protocol)}
+	c = &conns{actor: actor, target: target, transport: newTransport(a.dial, target.Protocol)}
 	if old != nil && target.Wake < old.target.Wake { // a request that was slow to come here
 		c.retired = true
 		return c, nil
@@ -122,7 +125,7 @@ func (a *actors) close() {
 	disconnect(over)
 }
 
-func newTransport(dialer *net.Dialer, protocol string) *http.Transport {
+func newTransport(dial dialer, protocol string) *http.Transport {
 	var protocols http.Protocols
 	if protocol == router.ProtocolH2C {
 		protocols.SetUnencryptedHTTP2(true)
@@ -131,7 +134,7 @@ func newTransport(dialer *net.Dialer, protocol string) *http.Transport {
 	}
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := dialer.DialContext(ctx, network, addr)
+			c, err := dial(ctx, network, addr)
 			if err != nil {
 				return nil, &dialError{err}
 			}

@@ -66,6 +66,7 @@ type exchange struct {
 	sending   *sending    // body as the last attempt sees it
 	sent      progress
 	idle      *streamIdle // nil: the response may be as idle as it likes
+	page      *page       // nil: the request is shown none while it waits
 
 	trace *Trace // nil: nobody collects
 
@@ -90,18 +91,25 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.end()
 	defer x.rescue()
 	refusal := x.admit()
-	if refusal == nil {
+	if refusal == nil && !x.handedOver() {
 		refusal = x.board()
 	}
-	if refusal != nil {
+	switch {
+	case refusal != nil:
 		x.refuse(refusal)
-		return
-	}
-	if x.ride == nil {
+	case x.ride == nil:
 		x.tell()
-		return
+	case x.paged():
+		x.moveOn()
+	default:
+		x.forward()
 	}
-	x.forward()
+}
+
+// handedOver reports whether the request has the ride of one before it. While no
+// waiting page is just moving on, there is none.
+func (x *exchange) handedOver() bool {
+	return x.route.WaitingPage > 0 && x.proxy.handover.n.Load() > 0 && x.takeOver()
 }
 
 // admit finds out what the request is for and how long it may take.
@@ -184,10 +192,14 @@ func (x *exchange) turnedAway(err error) *router.Error {
 // the wait, up to the final response header.
 func (x *exchange) onWait() (stop func()) {
 	x.watchClient()
-	if x.route.Interim > 0 && x.takesInterim() {
-		return x.processing()
+	stop = func() {}
+	if x.route.Interim > 0 && x.takesInterim() && !x.paged() {
+		stop = x.processing()
 	}
-	return func() {}
+	if x.route.WaitingPage > 0 && x.timeout == nil && navigates(x.in) { // with a timeout it is being forwarded
+		return x.waitingPage(stop)
+	}
+	return stop
 }
 
 // watchClient ends both contexts when the client's connection is closed from
@@ -293,6 +305,11 @@ func (x *exchange) refuse(e *router.Error) {
 		e.Actor = x.actor
 	}
 	x.stopWatch() // a client that hangs up on the refusal is no news
+	if x.paged() {
+		x.record(http.StatusAccepted, e)
+		x.page.finish(x.page.pieces.Refused(e))
+		return
+	}
 	x.record(answer.RowOf(e.Reason).Status, e)
 	x.reply(func() { answer.Write(x.w, x.in, e, x.id) })
 }
@@ -340,6 +357,7 @@ func (x *exchange) record(status int, e *router.Error) {
 	if x.budget != nil {
 		rec.Budget = budget.From(x.budget)
 	}
+	rec.MovedOn = e == nil && x.paged()
 	if e != nil {
 		rec.Reason, rec.Detail = e.Reason, e.Error()
 		x.logFault(e)
@@ -375,6 +393,9 @@ func (x *exchange) end() {
 		x.idle.stop()
 	}
 	x.stopWatch()
+	if x.page != nil {
+		x.page.close()
+	}
 	x.alight()
 	if x.timeout != nil {
 		x.timeout.Stop()

@@ -151,6 +151,7 @@ type Proxy struct {
 	watch    watch
 	clients  clients
 	inflight inflight
+	handover handover
 	events   events
 
 	base  context.Context         // ends with abort
@@ -182,7 +183,7 @@ func New(r *router.Router, o Options) *Proxy {
 		p.name = byNames(r)
 	}
 	p.clients.max, p.clients.events = max(o.MaxConnections, 0), &p.events
-	p.actors.init(&net.Dialer{Timeout: o.DialTimeout})
+	p.actors.init((&net.Dialer{Timeout: o.DialTimeout}).DialContext)
 	p.watch.log = o.Log
 	p.SetTrust(o.Trust)
 
@@ -239,6 +240,7 @@ func (p *Proxy) ServeTLS(l net.Listener, config *tls.Config) error {
 // ends before that, it cuts off what is left and returns ctx's cause.
 func (p *Proxy) Shutdown(ctx context.Context) error {
 	p.clients.stop()
+	p.handover.close()
 	p.clients.waitForFresh(ctx)
 	p.clients.goAway(ctx)
 	err := p.shutServer(ctx)

@@ -201,7 +201,7 @@ func TestR52_ConnectionsOfAnEarlierWakeAreNotUsedAgain(t *testing.T) {
 
 func TestConnectionsOfManyActorsAreBounded(t *testing.T) {
 	var a actors
-	a.init(new(net.Dialer))
+	a.init(new(net.Dialer).DialContext)
 	target := router.Target{Addr: "127.0.0.1:1", Protocol: router.ProtocolH1, Wake: 1}
 	held := a.take("held", target)
 	for i := range 3 * maxIdleActors {

@@ -271,7 +271,7 @@ func TestR38_ThereIsNoHiddenLimit(t *testing.T) {
 		t.Errorf("the server cuts requests off after %v, responses after %v", s.ReadTimeout, s.WriteTimeout)
 	}
 	for _, protocol := range []string{router.ProtocolH1, router.ProtocolH2C} {
-		transport := newTransport(&net.Dialer{}, protocol)
+		transport := newTransport(new(net.Dialer).DialContext, protocol)
 		if transport.ResponseHeaderTimeout != 0 || transport.MaxConnsPerHost != 0 || transport.MaxResponseHeaderBytes != 0 {
 			t.Errorf("%s: the transport has a limit that no option names: %+v", protocol, transport)
 		}

@@ -106,7 +106,7 @@ func newWarm(t testing.TB, version int) *warm {
 			pr.Out.Host = pr.In.Host
 			pr.SetXForwarded()
 		},
-		Transport:  newTransport(&net.Dialer{}, router.ProtocolH1),
+		Transport:  newTransport(new(net.Dialer).DialContext, router.ProtocolH1),
 		BufferPool: &buffers,
 	}}
 	l := listen(t)

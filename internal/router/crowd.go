@@ -32,6 +32,7 @@ type crowd struct {
 	alone bool // everybody had left since the place was entered
 
 	trouble *Error // what keeps the last flight; nil: nothing is known
+	phase   string // that the flight is in; empty: none
 }
 
 // member is one request of a crowd.
@@ -92,7 +93,7 @@ func (cs *crowds) leave(actor string, c *crowd) {
 	if c.users--; c.users == 0 {
 		delete(cs.of, actor)
 		if cap(c.byClaim.list) <= 64 {
-			c.blame(nil)
+			c.startOver()
 			cs.empty = c
 		}
 	}
@@ -211,7 +212,20 @@ func (c *crowd) bestLocked() (turnstile.Claim, time.Time) {
 	return best, c.byEnd.list[0].end
 }
 
-// blame notes what keeps the crowd's flight; nil is said by one that begins.
+// startOver forgets what is known of the last flight.
+func (c *crowd) startOver() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trouble, c.phase = nil, ""
+}
+
+func (c *crowd) enterPhase(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.phase = name
+}
+
+// blame notes what keeps the crowd's flight.
 func (c *crowd) blame(e *Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -35,7 +35,9 @@ func (f *Flight) Uncommit() bool { return f.parked.Uncommit() }
 func (f *Flight) Phase(name string) (end func()) {
 	endForCallers := f.parked.Phase(name)
 	endForClock := f.clock.begin(name)
+	f.stage(name)
 	return func() {
+		f.stage("")
 		endForCallers()
 		endForClock()
 	}
@@ -60,6 +62,15 @@ func (f *Flight) Trouble(e *Error) {
 	case <-f.over: // the crowd may be with a successor
 	default:
 		f.crowd.blame(e)
+	}
+}
+
+// stage notes for Outlook which phase the wake-up is in.
+func (f *Flight) stage(name string) {
+	select {
+	case <-f.over: // the crowd may be with a successor
+	default:
+		f.crowd.enterPhase(name)
 	}
 }
 

@@ -26,7 +26,8 @@ type Record struct {
 	Instead string // the actor that was asked for, if Actor is its fallback
 	Band    int
 	Wait           // its Wake is empty when it was refused before it could wait
-	Reason  Reason // empty: the actor answered
+	Reason  Reason // empty: the actor answered, or MovedOn
+	MovedOn bool   // a waiting page was the answer, up to where its browser asks the actor again
 	Status  int
 	Took    time.Duration // arrival to the final response header
 	Detail  string        // of a refusal, for the operator
@@ -88,6 +89,7 @@ type Totals struct {
 	Triggered uint64            `json:"triggered"` // served after beginning a wake-up
 	Joined    uint64            `json:"joined"`    // served after joining one
 	Spared    uint64            `json:"spared"`    // answered with the state of an actor that was not awake
+	MovedOn   uint64            `json:"moved_on"`  // answered with a waiting page whose browser asked again
 	Refused   map[Reason]uint64 `json:"refused"`
 }
 
@@ -121,6 +123,10 @@ func (h *history) add(rec Record) {
 	}
 	if rec.Wake == WakeSpared {
 		h.totals.Spared++
+		return
+	}
+	if rec.MovedOn {
+		h.totals.MovedOn++
 		return
 	}
 	h.totals.Served++

@@ -32,8 +32,11 @@ type Route struct {
 	Budget    time.Duration // of a request that names no deadline
 	MaxBudget time.Duration // the most that a request's own deadline can have
 
-	Interim    time.Duration // between signs of life to a client that waits; 0: none
-	StreamIdle time.Duration // a response or tunnel on which nothing passes for so long is closed; 0: none is
+	Interim time.Duration // between signs of life to a client that waits; 0: none
+	// WaitingPage is how long a browser's navigation waits as any other request
+	// before it is shown a page about that; 0: as long as it lasts.
+	WaitingPage time.Duration
+	StreamIdle  time.Duration // a response or tunnel on which nothing passes for so long is closed; 0: none is
 }
 
 // Names finds the route of a request. It is immutable; the zero value has no

@@ -57,6 +57,7 @@ type Router struct {
 	gates   gates
 	wakes   wakeTimes
 	history history
+	lines   rankings
 	observe func(Record)
 }
 
@@ -369,7 +370,7 @@ func (r *Router) fly(ctx context.Context, actor string, f *parking.Flight) (land
 	crowd := r.crowds.enter(actor) // kept for who joins later, also if everybody has left already
 	defer r.crowds.leave(actor, crowd)
 	flight := &Flight{parked: f, clock: r.wakes.begin(actor), crowd: crowd, over: ctx.Done()}
-	crowd.blame(nil)
+	crowd.startOver()
 	served := false
 	defer func() { // also when the plane panics
 		crowd.step(flight.place)

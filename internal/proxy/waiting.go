@@ -1,0 +1,221 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"layover/budget"
+	"layover/internal/answer"
+	"layover/internal/router"
+)
+
+const (
+	// pageEvery is how often a waiting page looks for something new to say.
+	pageEvery = time.Second
+	// pageBeat is how often it says at least that it still waits: more often than
+	// anything between us and the browser closes a silent connection.
+	pageBeat = 5 * time.Second
+)
+
+// page is the waiting page of one request. The handler makes it and ends it;
+// in between a timer of its own writes to the client.
+//
+//	waits --- route.WaitingPage ---> begun --- once a second: what is new --+
+//	  | served or refused before       |  ^---------------------------------+
+//	  v                                v
+//	closed, nothing was sent        closed: moved on, or refused
+type page struct {
+	x     *exchange
+	actor string // asked for; that of x changes with a fallback
+	quiet func() // ends the interim answers
+
+	mu      sync.Mutex // held while writing: the end of the wait waits for it
+	timer   *time.Timer
+	pieces  answer.WaitingPage
+	begun   bool // its header was sent
+	closed  bool // nothing is written any more but by the handler
+	reached router.Outlook
+	told    router.Outlook
+	beat    time.Duration // of the last sign of life
+}
+
+// waitingPage makes the page of a request that begins to wait; the function it
+// returns is Ask.OnWait's. quiet is called once the page begins, or the wait ends.
+func (x *exchange) waitingPage(quiet func()) (stop func()) {
+	p := x.page
+	if p == nil {
+		p = &page{x: x, actor: x.actor, quiet: quiet}
+		x.page = p
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.timer = time.AfterFunc(x.route.WaitingPage-time.Since(x.arrived), p.tick)
+		return p.pause
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun { // the wait for a fallback
+		p.quiet = quiet
+		p.timer.Reset(x.route.WaitingPage - time.Since(x.arrived))
+		p.closed = false
+	}
+	return p.pause
+}
+
+// pause ends the wait: a page that has not begun will not.
+func (p *page) pause() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.quiet()
+	if !p.begun {
+		p.closeLocked()
+	}
+}
+
+func (p *page) closeLocked() {
+	p.closed = true
+	p.timer.Stop()
+}
+
+// close stops the timer for good. It reports whether the client has got the
+// page, and so must get its end.
+func (p *page) close() (begun bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closeLocked()
+	return p.begun
+}
+
+// tick sends what is new.
+func (p *page) tick() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	var text []byte
+	if !p.begun {
+		text = p.beginLocked()
+	}
+	if now := p.outlookLocked(); now != p.told || text != nil {
+		p.told = now
+		text = append(text, p.pieces.State(now)...)
+	}
+	if waited := time.Since(p.x.arrived).Round(time.Second); waited-p.beat >= pageBeat || waited <= 2*pageBeat {
+		p.beat = waited
+		text = append(text, p.pieces.Waited(waited)...)
+	}
+	if text == nil || p.sendLocked(text) {
+		p.timer.Reset(pageEvery)
+	}
+}
+
+func (p *page) outlookLocked() router.Outlook {
+	if p.reached.Phase != "" {
+		return p.reached
+	}
+	return p.x.proxy.router.Outlook(p.x.budget, p.actor)
+}
+
+// beginLocked writes the header, and returns the first piece.
+func (p *page) beginLocked() []byte {
+	p.begun = true
+	p.quiet() // it would send interim answers after the final one
+	x := p.x
+	p.pieces = answer.WaitingPage{Actor: p.actor, RequestID: x.id, Here: answer.Here(rawPath(x.in), x.in.URL.RawQuery)}
+	h := x.w.Header()
+	h[requestIDHeader] = []string{x.id}
+	p.pieces.Header(h)
+	x.w.WriteHeader(http.StatusAccepted)
+	return p.pieces.Begin()
+}
+
+// sendLocked reports whether text is on its way; else the client counts as gone.
+// A client that does not read would hold its request, and a spot, beyond the end
+// of the wait.
+func (p *page) sendLocked(text []byte) bool {
+	rc := http.NewResponseController(p.x.w)
+	rc.SetWriteDeadline(time.Now().Add(interimTimeout))
+	_, err := p.x.w.Write(text)
+	if err = errors.Join(err, rc.Flush()); err != nil {
+		p.closeLocked()
+		p.x.cancel(errClientLeft)
+		p.x.spend()
+		return false
+	}
+	rc.SetWriteDeadline(time.Time{})
+	return true
+}
+
+// finish sends the last piece.
+func (p *page) finish(text []byte) (sent bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closeLocked()
+	return p.sendLocked(text)
+}
+
+// connecting makes the page say that the actor takes no connections yet.
+func (p *page) connecting() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reached.Phase = router.PhaseAttempt
+}
+
+// paged reports whether the request is answered by a waiting page.
+func (x *exchange) paged() bool {
+	if x.page == nil {
+		return false
+	}
+	x.page.mu.Lock()
+	defer x.page.mu.Unlock()
+	return x.page.begun
+}
+
+// moveOn ends the waiting page of a request that has a ride, once the ride's
+// target can be reached. The ride stays for a moment: the browser asks again, and
+// if the actor were put to sleep in between, or somebody else had its turn, it
+// would wait again from the begin.
+func (x *exchange) moveOn() {
+	for try := 0; ; try++ {
+		refusal := x.reach()
+		if refusal == nil {
+			break
+		}
+		x.page.connecting()
+		if refusal.Reason == router.ActorUnreachable {
+			refusal = x.retry(try, refusal)
+		}
+		if refusal != nil {
+			x.refuse(refusal)
+			return
+		}
+	}
+	x.stopWatch()
+	x.record(http.StatusAccepted, nil)
+	// Before the page ends, because the browser may be faster than this goroutine.
+	withdraw := x.proxy.handover.leave(x.handoverKey(), handed{x.ride, x.actor, x.instead})
+	x.ride = nil
+	if !x.page.finish(x.page.pieces.MoveOn()) {
+		withdraw()
+	}
+}
+
+// reach connects to the ride's target, as an attempt would.
+func (x *exchange) reach() *router.Error {
+	endPhase := budget.From(x.budget).Phase(router.PhaseAttempt)
+	defer endPhase()
+	conn, err := x.proxy.actors.dial(x.budget, "tcp", x.ride.Target.Addr)
+	switch {
+	case err == nil:
+		conn.Close()
+		return nil
+	case x.client.Err() != nil:
+		return x.ended(err)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		x.ride.Unreachable()
+	}
+	return router.Fail(router.ActorUnreachable, "the actor takes no connections", err)
+}
