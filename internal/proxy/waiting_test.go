@@ -212,11 +212,16 @@ func (h *house) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	go func() { // ends with the connection
 		for in := bufio.NewReader(theirs); ; {
-			if _, err := http.ReadRequest(in); err != nil {
+			r, err := http.ReadRequest(in)
+			if err != nil {
 				theirs.Close()
 				return
 			}
-			io.WriteString(theirs, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+			answer := "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+			if r.Method == http.MethodHead {
+				answer = strings.TrimSuffix(answer, "hello")
+			}
+			io.WriteString(theirs, answer)
 		}
 	}()
 	return ours, nil
@@ -428,14 +433,14 @@ func TestR65_AWaitingPageMovesOnOnlyWhenTheActorTakesConnections(t *testing.T) {
 		h := newHouse(t, pageRoute(time.Second), router.Limit{})
 		h.refusing(true)
 		client, ended := h.visit()
-		time.Sleep(2 * time.Second)
+		time.Sleep(2500 * time.Millisecond)
 		h.wake("a")
 		time.Sleep(5 * time.Second)
 		h.refusing(false)
 		<-ended
 		client.sees(t, []string{"takes no connections yet", "location.reload()"},
 			"3s takes no connections yet", client.lines("location.reload()")[0])
-		if rec := h.last(); !rec.MovedOn || rec.Took < 7*time.Second || rec.Took > 7*time.Second+maxRetry || h.refusals() == 0 {
+		if rec := h.last(); !rec.MovedOn || rec.Took < 7500*time.Millisecond || rec.Took > 7500*time.Millisecond+maxRetry || h.refusals() == 0 {
 			t.Errorf("record %+v, %d refusals told", rec, h.refusals())
 		}
 		h.allGivenBack()
