@@ -52,7 +52,7 @@ type actor struct {
 	lastWords []string  // what its last life printed in the end
 	printed   uint64    // how many lines that were in all
 	spoke     uint64    // the number of that life
-	shownTo   time.Time // it is not forgotten before: it crashed, and who runs the router should see it
+	shownTo   time.Time // it is not forgotten before: it failed, and who runs the router should see it
 
 	alarm   *time.Timer
 	alarmAt time.Time // when alarm rings; zero: it is not set
@@ -239,6 +239,7 @@ func (p *Plane) fail(a *actor, l *life, err error) {
 	l.err = router.Fail(router.StartFailed, publicly(err), err)
 	l.err.Output = output
 	a.backOffLocked(didNotStart + err.Error())
+	a.shownTo = time.Now().Add(longestBackoff)
 	l.err.RetryAfter = backoff(a.failures)
 	p.stopLocked(a, l, errFailed)
 }
@@ -486,7 +487,7 @@ func (p *Plane) ring(a *actor) {
 
 // forgetLocked drops an actor that a request made, or that was removed, once
 // nothing is left of it that matters: no life, nobody who wants it, no
-// back-off that the next start has to know of, and no crash that nobody may
+// back-off that the next start has to know of, and no failure that nobody may
 // have seen yet. Of too many, the latter two are dropped as well.
 func (p *Plane) forgetLocked(a *actor) {
 	p.tallyLocked(a)

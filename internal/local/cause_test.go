@@ -41,6 +41,17 @@ func TestWhoseBudgetEndsDuringAStartHasWhatIsMissingForItsOperator(t *testing.T)
 		if e.Detail != detail || !strings.Contains(e.Error(), detail+": nothing listens there; ") {
 			t.Errorf("it is told %q, its operator %q", e.Detail, e)
 		}
+		ctx, leave := context.WithCancel(t.Context())
+		gone := make(chan error, 1)
+		go func() { // it is received below
+			_, err := s.router.Route(ctx, router.Ask{Actor: "a"})
+			gone <- err
+		}()
+		synctest.Wait()
+		leave()
+		if err := <-gone; err.Error() != `router: client_gone: actor "a": nothing listens there; context canceled` {
+			t.Errorf("the operator of who left is told %q", err)
+		}
 		if a := s.plane.Snapshot().Actors[0]; a.Lacks != "nothing listens there" {
 			t.Errorf("the snapshot is %+v", a)
 		}

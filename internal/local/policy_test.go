@@ -636,21 +636,29 @@ func TestAKeptActorInLineThatBecomesAnInstanceLeavesNothingBehind(t *testing.T) 
 	})
 }
 
-func TestAFailedInstanceIsRememberedForAsLongAsItsBackoffMatters(t *testing.T) {
+func TestAFailedInstanceIsShownForAMinuteAndRememberedForAsLongAsItsBackoffMatters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 1, fake("preview-*"))
 		defer s.close()
+		forgottenAfter := func(d time.Duration) {
+			t.Helper()
+			time.Sleep(d - 1)
+			s.wantState("preview-1", router.Asleep)
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			s.wantState("preview-1", "")
+		}
 		s.script("preview-1", script{fails: errors.New("no")})
 		s.refused("preview-1", router.StartFailed, 0)
 		time.Sleep(1500 * time.Millisecond)
 		if e := s.refused("preview-1", router.StartFailed, 0); e.RetryAfter != 2*time.Second {
 			t.Errorf("RetryAfter = %v, want the second step", e.RetryAfter)
 		}
-		time.Sleep(4*time.Second - 1)
-		s.wantState("preview-1", router.Asleep)
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		s.wantState("preview-1", "")
+		forgottenAfter(time.Minute)
+		for range 7 {
+			time.Sleep(s.refused("preview-1", router.StartFailed, 0).RetryAfter)
+		}
+		forgottenAfter(longestBackoff) // as long again as the last one
 	})
 }
 

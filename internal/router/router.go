@@ -398,11 +398,15 @@ func (r *Router) refused(ctx context.Context, actor string, outcome *parking.Out
 			late = NoWorker
 		}
 		e := r.ended(ctx, actor, late)
-		if trouble := crowd.blamed(); trouble != nil && e.Reason == late {
+		trouble := crowd.blamed()
+		if trouble == nil {
+			return e
+		}
+		if e.Reason == late {
 			e.Reason, e.Detail = trouble.Reason, trouble.Detail
-			if trouble.Err != nil {
-				e.Err = fmt.Errorf("%w; %w", trouble.Err, e.Err)
-			}
+		}
+		if trouble.Err != nil { // also of who left: that may be why
+			e.Err = fmt.Errorf("%w; %w", trouble.Err, e.Err)
 		}
 		return e
 	}
