@@ -569,19 +569,31 @@ func TestT17_CancellingManyIsNotQuadratic(t *testing.T) {
 		"in any order": func(i int) int64 { return int64(i * 7919 % 50_000) },
 		"in reverse":   func(i int) int64 { return int64(-i) },
 	} {
-		const n = 50_000
-		var l line
-		ws := make([]waiter, n)
-		for i := range ws {
-			l.push(place{minor: age(i), arrival: uint64(i)}, &ws[i])
+		const n, limit = 50_000, time.Second
+		cancel := func() (took time.Duration) {
+			var l line
+			ws := make([]waiter, n)
+			for i := range ws {
+				l.push(place{minor: age(i), arrival: uint64(i)}, &ws[i])
+			}
+			start := time.Now()
+			for i := range ws {
+				l.remove(&ws[i*30_011%n])
+			}
+			took = time.Since(start)
+			if l.len() != 0 {
+				t.Errorf("%s: %d left", name, l.len())
+			}
+			return took
 		}
-		start := time.Now()
-		for i := range ws {
-			l.remove(&ws[i*30_011%n])
+		// Quadratic would be 50,000 times 50,000 steps, some seconds; this takes milliseconds. A busy machine only adds to that, so
+		// the best of a few counts.
+		best := cancel()
+		for tries := 1; best > limit && tries < 5; tries++ {
+			best = min(best, cancel())
 		}
-		// Quadratic would be 50,000 times 50,000 steps, some seconds; this takes milliseconds.
-		if took := time.Since(start); l.len() != 0 || took > time.Second {
-			t.Errorf("%s: %d left after %v", name, l.len(), took)
+		if best > limit {
+			t.Errorf("%s: it took %v, want at most %v", name, best, limit)
 		}
 	}
 }
