@@ -37,6 +37,9 @@ func programs(t *testing.T) string {
 		if built.folder, built.err = os.MkdirTemp("", "layover-programs-"); built.err != nil {
 			return
 		}
+		if built.err = os.Chmod(built.folder, 0o755); built.err != nil { // for other users
+			return
+		}
 		cmd := exec.Command("go", "build", "-o", built.folder, "./cmd/...")
 		cmd.Dir = root
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -30,8 +30,8 @@ import (
 // that each of them can have.
 type exported map[string]map[string]bool
 
-// scrape runs a router, has it serve, park and refuse, and reads its metrics.
-func scrape(t *testing.T) exported {
+// scrape runs a router, has it serve, park and refuse, and returns its metrics.
+func scrape(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	config := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nstate: %q\nactors: {a: {command: [%q], env: {%s: a}}}\nroutes: [{host: a.test, actor: a}]\n",
@@ -65,7 +65,7 @@ func scrape(t *testing.T) exported {
 	for _, host := range []string{"a.test", "a.test", "b.test"} {
 		get(t, "http://"+addresses[0], host)
 	}
-	return read(t, get(t, "http://"+addresses[1]+"/metrics", ""))
+	return get(t, "http://"+addresses[1]+"/metrics", "")
 }
 
 func get(t *testing.T, url, host string) string {
@@ -203,7 +203,7 @@ func expressions(node any) (found []string) {
 }
 
 func TestTheDashboardAndTheAlertsAskForWhatARouterExports(t *testing.T) {
-	all, values := scrape(t), closed(t)
+	all, values := read(t, scrape(t)), closed(t)
 	for name, atLeast := range map[string]int{"deploy/grafana/layover.json": 30, "deploy/prometheus/layover.yaml": 10} {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
