@@ -218,12 +218,24 @@ func (c *config) check() (p envoy.Plan, doubts []string, err error) {
 	return p, doubts, errors.Join(refused...)
 }
 
-// settings are the flags for the status page. No flag is a secret: tokens and
-// keys are in files.
+// inForce is the command line and its time plan, for the status page.
+func inForce(plan envoy.Plan, shown []admin.Setting) admin.Configuration {
+	c := admin.Configuration{File: "the command line"}
+	for _, s := range shown {
+		c.Text += s.Name + "=" + s.Value + "\n"
+	}
+	var b strings.Builder
+	plan.Explain(&b) // it cannot fail
+	c.Plan = b.String()
+	return c
+}
+
+// settings are the flags for the status page. Secrets are in files; a URL may
+// have one all the same.
 func settings(cmd *cobra.Command) (all []admin.Setting) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && f.Name != "version" {
-			all = append(all, admin.Setting{Name: "--" + f.Name, Value: f.Value.String()})
+			all = append(all, admin.Setting{Name: "--" + f.Name, Value: cli.HideUserinfo(f.Value.String())})
 		}
 	})
 	return all

@@ -146,6 +146,8 @@ func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) 
 	}
 	s.router = router.New(plane, parking.NewLot(c.parkMax), router.Options{Observe: s.observe, Identity: traceOf})
 	s.admin.SetRouter(s.router)
+	inForce := inForce(plan, shown)
+	s.admin.SetConfig(func() admin.Configuration { return inForce })
 	s.front = extproc.New(s.router, namer(c), extproc.Options{
 		ActorHeader: substrate.TargetHeader, ResponseLimit: c.routeTimeout, Begin: s.traces.begin, Log: log})
 	if err := s.listenGRPC(); err != nil {

@@ -15,6 +15,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	"layover/internal/cli"
+	"layover/internal/envoy"
 )
 
 func TestProfilesAreForThisMachineOnly(t *testing.T) {
@@ -98,6 +99,43 @@ func TestTheMetricsAddressHasNothingElse(t *testing.T) {
 		if h.ServeHTTP(w, httptest.NewRequest("GET", path, nil)); w.Code != want {
 			t.Errorf("%s: %d, want %d", path, w.Code, want)
 		}
+	}
+}
+
+func TestTheStatusAddressShowsAndChangesNothing(t *testing.T) {
+	c, s, _ := ownFront(t)
+	ask(t, c.listen, "a"+suffix)
+	seen := func(method, path string) (int, string) {
+		w := httptest.NewRecorder()
+		guard(s.admin).ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		return w.Code, w.Body.String()
+	}
+	for path, want := range map[string]string{ // what ps, top and why ask for, and the pages
+		"/api/v1/status": `"name": "atenet-router"`, "/api/v1/actors?state=awake": `"rows": []`, "/api/v1/pools": `"rows": `,
+		"/api/v1/requests": `"actor": "demo/a"`, "/api/v1/config": "hold, at most", "/configz": "hold, at most", "/statusz": "hold, at most",
+	} {
+		if code, text := seen("GET", path); code != 200 || !strings.Contains(text, want) || strings.Contains(text, "data-post") {
+			t.Errorf("GET %s: %d, want %q in\n%s", path, code, want, text)
+		}
+	}
+	for _, path := range []string{"/api/v1/actors/demo%2Fa/wake", "/api/v1/actors/demo%2Fa/sleep", "/api/v1/pools/default/resize"} {
+		if code, text := seen("POST", path); code != 403 || !strings.Contains(text, "lets nobody change anything") {
+			t.Errorf("POST %s: %d %s", path, code, text)
+		}
+	}
+	if code, text := seen("GET", "/api/v1/actors/demo%2Fa/logs"); code != 501 || !strings.Contains(text, "does not see what its actors print") {
+		t.Errorf("logs: %d %s", code, text)
+	}
+}
+
+func TestFlagsAreShownWithoutWhatURLsMayHide(t *testing.T) {
+	cmd := serveCommand("x")
+	if err := cmd.ParseFlags([]string{"--ateapi-address=dns://name:secret@resolver/ateapi:443"}); err != nil {
+		t.Fatal(err)
+	}
+	c := inForce(envoy.DefaultPlan(), settings(cmd))
+	if strings.Contains(c.Text, "secret") || !strings.Contains(c.Text, "--ateapi-address=dns://(hidden)@resolver/ateapi:443\n") || c.Plan == "" {
+		t.Errorf("%+v", c)
 	}
 }
 

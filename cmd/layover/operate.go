@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"layover/internal/admin"
+	"layover/internal/cli"
 )
 
 // What a router that runs leaves in its state folder for those who operate it.
@@ -132,14 +133,8 @@ func (s *server) showConfig(c *config) {
 	s.admin.SetConfig(func() admin.Configuration { return shown })
 }
 
-// mask stands for what may be a secret.
-const mask = "(hidden)"
-
 // secret is how arguments and settings begin that may have one.
 var secret = regexp.MustCompile(`(?i)(passw|token|secret|key|credential|auth)`)
-
-// userinfo is the part of a URL that can have a password.
-var userinfo = regexp.MustCompile(`://[^/@\s]+@`)
 
 // masked returns a file's text without what may be secret in it: the values of
 // env, and of arguments that are called like a secret. Comments are left out:
@@ -180,7 +175,7 @@ func hideValues(n *yaml.Node) {
 		n = n.Alias
 	}
 	for i := 1; i < len(n.Content); i += 2 {
-		n.Content[i] = &yaml.Node{Kind: yaml.ScalarNode, Value: mask}
+		n.Content[i] = &yaml.Node{Kind: yaml.ScalarNode, Value: cli.Hidden}
 	}
 }
 
@@ -189,14 +184,14 @@ func hideArguments(n *yaml.Node) {
 		n = n.Alias
 	}
 	for i, argument := range n.Content {
-		argument.Value = userinfo.ReplaceAllString(argument.Value, "://"+mask+"@")
+		argument.Value = cli.HideUserinfo(argument.Value)
 		name, _, joined := strings.Cut(argument.Value, "=")
 		switch {
 		case !secret.MatchString(name):
 		case joined:
-			argument.Value = name + "=" + mask
+			argument.Value = name + "=" + cli.Hidden
 		case strings.HasPrefix(name, "-") && i+1 < len(n.Content):
-			n.Content[i+1].Value = mask
+			n.Content[i+1].Value = cli.Hidden
 		}
 	}
 }

@@ -22,7 +22,7 @@ type view struct {
 	Query    url.Values
 	Operable bool // something can be changed
 	Reload   *config
-	InForce  bool // there is a configuration to show
+	InForce  *Configuration // nil: there is none to show
 	Refresh  int
 
 	ActorPage Actors
@@ -82,6 +82,13 @@ func (v *view) Get(name string) string { return v.Query.Get(name) }
 // Rest is how much of a pool's line is not shown.
 func (v *view) Rest(p Pool) int { return p.Waiting - len(p.Line) }
 
+// maxShown is how long a configuration is that the page has; a longer one has a
+// page of its own only.
+const maxShown = 64 << 10
+
+// Shown reports whether the page has a part of the configuration.
+func (v *view) Shown(text string) bool { return text != "" && len(text) <= maxShown }
+
 // view looks at the router. What it shows is at most old.
 func (a *Admin) view(values url.Values, old time.Duration) (*view, error) {
 	q, err := queryOf(values, pageActors, maxRows)
@@ -89,7 +96,11 @@ func (a *Admin) view(values url.Values, old time.Duration) (*view, error) {
 		return nil, err
 	}
 	seen := a.look(old)
-	v := &view{Query: values, Operable: a.control.Load() != nil, Reload: a.configNow(), InForce: a.configuration.Load() != nil}
+	v := &view{Query: values, Operable: a.control.Load() != nil, Reload: a.configNow()}
+	if show := a.configuration.Load(); show != nil {
+		inForce := (*show)()
+		v.InForce = &inForce
+	}
 	v.Status = a.statusOf(seen)
 	v.ActorPage = a.actorsOf(seen, q)
 	search := query{Values: url.Values{}, words: q.words, limit: pageRequests}
@@ -154,6 +165,7 @@ var sections = []struct {
 	{"pools", func(url.Values) string { return "" }},
 	{"actors", url.Values.Encode},
 	{"requests", func(values url.Values) string { return values.Get("search") }},
+	{"config", func(url.Values) string { return "" }},
 }
 
 // How the page is kept up to date.

@@ -138,6 +138,27 @@ func TestTheConfigurationIsShownOnAPageOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheStatusPageHasTheConfigurationInForce(t *testing.T) {
+	a := newAdmin(t, admin.Options{Version: "v1.2.3 commit 0123"})
+	c := admin.Configuration{File: "f.yaml", Text: "lot: <5>", Plan: "route <x>", Restart: []string{"listen"}}
+	a.SetConfig(func() admin.Configuration { return c })
+	a.Reloaded("0123456789abcdef", nil)
+	page := func() string { return ask(a, "GET", "http://localhost/statusz").Body.String() }
+	text := page()
+	for _, want := range []string{"lot: &lt;5&gt;", "<pre>route &lt;x&gt;</pre>", "from <b>f.yaml</b>", "into force: listen", "0123456789ab<", "build <b>v1.2.3 commit 0123</b>"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "<dialog") || strings.Contains(text, "data-post") {
+		t.Error("there is something to press, although nothing can be changed")
+	}
+	c.Text = strings.Repeat("# long\n", 10<<10)
+	if text := page(); strings.Contains(text, "# long") || !strings.Contains(text, `<a href="/configz">all of it</a>`) {
+		t.Errorf("a long file is not only linked; the page has %d bytes", len(text))
+	}
+}
+
 // Text must be read by those who see little contrast, too: WCAG 2 asks for 4.5,
 // and for 3 of lines and borders that mean something.
 func TestTheColoursOfThePageHaveContrast(t *testing.T) {

@@ -106,7 +106,7 @@ function listen() {
 // Changes.
 
 const dialog = document.getElementById("ask");
-const field = document.getElementById("token");
+const field = document.getElementById("token"); // both are missing where nothing can be changed
 
 function ask() {
   return new Promise((done) => {

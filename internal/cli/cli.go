@@ -151,3 +151,12 @@ func Short(d time.Duration) string {
 	}
 	return s
 }
+
+// Hidden stands for what may be a secret.
+const Hidden = "(hidden)"
+
+// userinfo is the part of a URL that can have a password.
+var userinfo = regexp.MustCompile(`://[^/@\s]+@`)
+
+// HideUserinfo returns text without the names and passwords in its URLs.
+func HideUserinfo(text string) string { return userinfo.ReplaceAllString(text, "://"+Hidden+"@") }
