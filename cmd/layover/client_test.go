@@ -226,7 +226,13 @@ func TestAWaterfallShowsWhatOverlapsAndWhatIsShort(t *testing.T) {
 }
 
 func TestAScreenIsCutToTheTerminal(t *testing.T) {
-	if got := fitted("abcdef\nxy\nlost\n", 4, 3); got != "abcd\x1b[K\r\nxy\x1b[K\r\n" {
-		t.Errorf("%q", got)
+	for want, got := range map[string]string{
+		"abcdefgh\x1b[K\r\nxy\x1b[K\r\nq: end; 1 more line below\x1b[K": fitted("abcdefgh\nxy\nlost\n", 30, 3),
+		"abcd\x1b[K\r\nxy\x1b[K\r\nq: e\x1b[K":                          fitted("abcdefgh\nxy\nlost\n", 4, 3),
+		"abcd\x1b[K\r\n\x1b[K\r\n\x1b[K\r\nq: end\x1b[K":                fitted("abcd\n", 30, 4),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

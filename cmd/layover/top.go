@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,7 @@ func topCommand() *cobra.Command {
 		Use:   "top",
 		Short: "Watch a running router",
 		Long: `Top shows the lot, the pools with their lines, the actors that do something and the last requests, again and again
-until it is interrupted. On a terminal it uses the whole of it; else it prints one look after another.`,
+until q or Ctrl-C is pressed. On a terminal it uses the whole of it; else it prints one look after another.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond {
@@ -62,7 +63,13 @@ until it is interrupted. On a terminal it uses the whole of it; else it prints o
 
 func (c *client) top(ctx context.Context, out io.Writer, every time.Duration, times int) error {
 	terminal := isTerminal(out) && !c.json
+	resized := make(chan os.Signal, 1)
 	if terminal {
+		signal.Notify(resized, syscall.SIGWINCH)
+		defer signal.Stop(resized)
+		var restore func()
+		ctx, restore = untilQ(ctx, os.Stdin)
+		defer restore()
 		fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // another screen, without the cursor
 		defer fmt.Fprint(out, "\x1b[?25h\x1b[?1049l")
 	}
@@ -78,16 +85,60 @@ func (c *client) top(ctx context.Context, out io.Writer, every time.Duration, ti
 		case c.json:
 			err = printJSON(out, v)
 		case terminal:
-			columns, lines := size(out)
-			_, err = io.WriteString(out, "\x1b[H"+fitted(v.text(), columns, lines)+"\x1b[J")
+			err = v.draw(out)
 		default:
-			_, err = io.WriteString(out, v.text()+"\n")
+			_, err = io.WriteString(out, v.text(wide)+"\n")
 		}
 		if err != nil || n == times {
 			return err
 		}
-		cli.Pause(ctx, every)
+		for next := time.After(every); next != nil; {
+			select {
+			case <-resized:
+				if err := v.draw(out); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+				return nil
+			case <-next:
+				next = nil
+			}
+		}
 	}
+}
+
+// untilQ ends the context when q is pressed, if in is a terminal; keys are read
+// at once and are not shown until restore is called.
+func untilQ(ctx context.Context, in *os.File) (_ context.Context, restore func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	was, err := unix.IoctlGetTermios(int(in.Fd()), getTermios)
+	if err != nil {
+		return ctx, cancel
+	}
+	keys := *was
+	keys.Lflag &^= unix.ICANON | unix.ECHO // signals stay: Ctrl-C, Ctrl-Z
+	keys.Cc[unix.VMIN], keys.Cc[unix.VTIME] = 1, 0
+	unix.IoctlSetTermios(int(in.Fd()), setTermios, &keys) // without it q needs Enter
+	go func() {                                           // ends with the program, which may be in the middle of a read
+		var key [1]byte
+		for {
+			if n, err := in.Read(key[:]); err != nil || n == 1 && (key[0] == 'q' || key[0] == 'Q') {
+				cancel()
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		unix.IoctlSetTermios(int(in.Fd()), setTermios, was)
+	}
+}
+
+// draw fills a terminal.
+func (v view) draw(out io.Writer) error {
+	columns, lines := size(out)
+	_, err := io.WriteString(out, "\x1b[H"+fitted(v.text(columns), columns, lines)+"\x1b[J")
+	return err
 }
 
 func (c *client) view(ctx context.Context) (v view, err error) {
@@ -118,7 +169,11 @@ func (c *client) view(ctx context.Context) (v view, err error) {
 	return v, err
 }
 
-func (v view) text() string {
+// wide is how many columns all that there is to say of an actor needs.
+const wide = 120
+
+// text is what there is to see, in so many columns.
+func (v view) text(columns int) string {
 	var b strings.Builder
 	s := v.Status
 	fmt.Fprintf(&b, "%s %s for %s", s.Name, s.State, brief(s.Now.Sub(s.Started)))
@@ -148,7 +203,11 @@ func (v view) text() string {
 		b.WriteString("\n")
 	}
 	b.WriteString("\n")
-	printActors(&b, s.Now, v.Actors)
+	if columns < wide {
+		printBriefly(&b, s.Now, v.Actors)
+	} else {
+		printActors(&b, s.Now, v.Actors)
+	}
 	b.WriteString("\n")
 	for _, rec := range v.Requests {
 		fmt.Fprintf(&b, "%s  %-24s  %8s  %s  %s %s\n", rec.At.Local().Format("15:04:05"), ending(rec), brief(rec.Took), clean(rec.ID), clean(rec.Method), clean(rec.Actor))
@@ -156,19 +215,36 @@ func (v view) text() string {
 	return b.String()
 }
 
-// fitted cuts text to a terminal, and ends each line so that nothing of what was
-// there before is left.
+// printBriefly prints of actors what fits on a narrow terminal.
+func printBriefly(out io.Writer, now time.Time, actors []admin.Actor) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ACTOR\tSTATE\tFOR\tWITH\tWAITING\tERROR")
+	for _, a := range actors {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", clean(a.Name), a.State, brief(now.Sub(a.Since)), a.InFlight, a.Wanted+a.InLine,
+			clean(strings.TrimPrefix(cmp.Or(a.Lacks, a.LastError), "the actor ")))
+	}
+	w.Flush()
+}
+
+// fitted cuts text to a terminal, ends each line so that nothing of what was
+// there before is left, and says in the last one what is not there.
 func fitted(text string, columns, lines int) string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	shown := min(len(all), lines-1)
 	var b strings.Builder
-	for i, line := range all[:min(len(all), lines-1)] {
-		if i > 0 {
-			b.WriteString("\r\n")
-		}
-		runes := []rune(line)
-		b.WriteString(string(runes[:min(len(runes), columns)]) + "\x1b[K")
+	for _, line := range all[:shown] {
+		b.WriteString(clip(line, columns) + "\x1b[K\r\n")
 	}
-	return b.String() + "\r\n"
+	last := "q: end"
+	if rest := len(all) - shown; rest > 0 {
+		last += fmt.Sprintf("; %s below", count(rest, "more line"))
+	}
+	return b.String() + strings.Repeat("\x1b[K\r\n", lines-1-shown) + clip(last, columns) + "\x1b[K"
+}
+
+func clip(line string, columns int) string {
+	runes := []rune(line)
+	return string(runes[:min(len(runes), columns)])
 }
 
 // size returns the columns and lines of a terminal.
