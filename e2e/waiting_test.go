@@ -61,7 +61,8 @@ routes: [{host: "{actor}.localhost", waiting_page: 1s}]
 actors:
   "slow-*": {%s}}
   "crash-*": {%s, %s: 1}}
-`, env, env, actor.Crash)), events
+  "fail-*": {%s, %s: 1}}
+`, env, env, actor.Crash, env, actor.Fail)), events
 }
 
 // reached counts the requests that came to the actor.
@@ -158,5 +159,28 @@ func TestR65_ACrashingActorMakesNoBrowserLoop(t *testing.T) {
 	<-time.After(6 * time.Second) // twice a start
 	if n, all := reached(t, events, "crash-a"), s.counted(t, ""); n != 1 || all != 2 {
 		t.Errorf("%d requests reached the actor, of %d in all; want one after one page", n, all)
+	}
+}
+
+func TestAWaitingPageSaysWhyItsRequestWasRefused(t *testing.T) {
+	s, _ := serveSlow(t)
+	_, port, _ := strings.Cut(s.addr, ":")
+	b := openBrowser(t, 390, 844)
+	b.call(nil, b.session, "Page.navigate", map[string]any{"url": "http://fail-a.localhost:" + port + "/#part"})
+	b.shows("Waiting for fail-a")
+	b.shows("The actor failed to start")
+	b.picture("waiting-refused")
+	if text := b.text(); strings.Contains(text, "Waiting for") || strings.Contains(text, "tries again") || !strings.Contains(text, "start_failed") {
+		t.Errorf("the page of the refusal is\n%s", text)
+	}
+	b.key("Tab", "")
+	if got := b.eval("document.activeElement.textContent"); got != "Try again" {
+		t.Errorf("the first Tab goes to %q, want the link", got)
+	}
+	b.key("Enter", "\r")
+	b.shows("This page tries again in") // of the back-off, soon: by itself it starts the actor once more
+	b.shows("Waiting for fail-a")
+	if problems := b.complaints(); strings.Contains(fmt.Sprint(problems), "Content Security Policy") {
+		t.Errorf("the browser complains: %s", problems)
 	}
 }

@@ -225,6 +225,13 @@ func TestAWaterfallShowsWhatOverlapsAndWhatIsShort(t *testing.T) {
 	}
 }
 
+func TestAWaterfallSaysThatAWaitingPageMovedOn(t *testing.T) {
+	got := waterfall(admin.Request{Status: 202, MovedOn: true, Took: 3 * time.Second, Wake: "triggered"})
+	if want := "\n202, a waiting page that moved on after 3s; it began a wake-up\n"; !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant in it %q", got, want)
+	}
+}
+
 func TestAScreenIsCutToTheTerminal(t *testing.T) {
 	for want, got := range map[string]string{
 		"abcdefgh\x1b[K\r\nxy\x1b[K\r\nq: end; 1 more line below\x1b[K": fitted("abcdefgh\nxy\nlost\n", 30, 3),

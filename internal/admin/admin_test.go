@@ -150,6 +150,7 @@ func TestR75_R76_MetricsCountByClosedSetsOfLabels(t *testing.T) {
 	serve(t, r, "x", router.Record{Route: "api", Band: 77, Took: time.Millisecond})
 	r.Record(router.Record{Route: "api", Actor: "secret-actor", Reason: router.LotFull, Detail: "secret detail"})
 	r.Record(router.Record{Reason: router.NoRoute})
+	r.Record(router.Record{Route: "web", Status: 202, MovedOn: true, Wait: router.Wait{Wake: router.WakeJoined}})
 	a.SetFront(func() (int, map[string]uint64) { return 4, map[string]uint64{"malformed": 3, "stream_idle": 0} })
 	text := ask(a, "GET", "http://localhost/metrics").Body.String()
 	for _, line := range []string{
@@ -157,6 +158,7 @@ func TestR75_R76_MetricsCountByClosedSetsOfLabels(t *testing.T) {
 		`layover_requests_total{band="4 and above",outcome="served",route="api",wake="none"} 1`,
 		`layover_requests_total{band="0",outcome="lot_full",route="api",wake="unknown"} 1`,
 		`layover_requests_total{band="0",outcome="no_route",route="none",wake="unknown"} 1`,
+		`layover_requests_total{band="0",outcome="moved_on",route="web",wake="joined"} 1`,
 		`layover_request_duration_seconds_bucket{route="api",wake="triggered",le="0.025"} 1`,
 		`layover_parked_duration_seconds_count{band="1",route="api"} 1`,
 		`layover_phase_duration_seconds_count{phase="wake"} 1`,

@@ -510,6 +510,35 @@ func TestAKeptRideIsGivenBackWhenNobodyComes(t *testing.T) {
 	})
 }
 
+func TestAStopKeepsNoRide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, pageRoute(time.Second), router.Limit{})
+		pass := func() {
+			t.Helper()
+			h.sleep("a", "a:1")
+			_, ended := h.visit()
+			time.Sleep(2 * time.Second)
+			h.wake("a")
+			<-ended
+			if rec := h.last(); !rec.MovedOn {
+				t.Errorf("record %+v, want a page that moved on", rec)
+			}
+		}
+		pass()
+		began, kept := time.Now(), h.rides()
+		if err := h.proxy.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); kept != 1 || h.rides() != 0 || took >= handoverTime {
+			t.Errorf("%d rides before the stop, %d after it, which took %v", kept, h.rides(), took)
+		}
+		pass() // a page that was there when the stop began
+		if n := h.rides(); n != 0 {
+			t.Errorf("%d rides are kept in a stop", n)
+		}
+	})
+}
+
 func TestAClientThatLeavesItsWaitingPageFreesItsSpot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, pageRoute(time.Second), router.Limit{})
