@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"layover/internal/cli"
 	"layover/internal/envoy"
 	"layover/internal/extproc"
 	"layover/parking"
@@ -20,11 +22,15 @@ type envoySettings struct {
 	HTTP, HTTPS  string // where Envoy listens; both empty: there is no Envoy
 	ExtProc, XDS string // where we listen for it
 	Admin        string // Envoy's admin interface; "off": it has none
+
+	StreamIdle, TunnelIdle time.Duration // 0: any time; unsaid: Envoy's usual one, or longer if a hold is
 }
+
+const unsaid = -1
 
 func (e envoySettings) on() bool { return e.HTTP != "" || e.HTTPS != "" }
 
-var envoyFields = []string{"http", "https", "ext_proc", "xds", "admin"}
+var envoyFields = []string{"http", "https", "ext_proc", "xds", "admin", "stream_idle", "tunnel_idle"}
 
 func (c *config) readEnvoy(r *reader, f fields, given bool) {
 	if !given || f.refused {
@@ -35,6 +41,7 @@ func (c *config) readEnvoy(r *reader, f fields, given bool) {
 	c.Envoy = envoySettings{
 		HTTP: r.text(f, "http", ""), HTTPS: r.text(f, "https", ""),
 		ExtProc: r.text(f, "ext_proc", d.Processor), XDS: r.text(f, "xds", d.XDS), Admin: r.text(f, "admin", d.Admin),
+		StreamIdle: r.duration(f, "stream_idle", unsaid), TunnelIdle: r.duration(f, "tunnel_idle", unsaid),
 	}
 	if !c.Envoy.on() {
 		r.add(f.line, "envoy does not say where Envoy listens; add http: 0.0.0.0:8000, or delete envoy")
@@ -58,12 +65,25 @@ func (c *config) envoyPlan() envoy.Plan {
 	// A held request is silent: what ends silent streams must not be shorter.
 	longest := p.MessageTimeout() + time.Minute
 	p.StreamIdle, p.TunnelIdle = max(p.StreamIdle, longest), max(p.TunnelIdle, longest)
+	if c.Envoy.StreamIdle != unsaid {
+		p.StreamIdle = c.Envoy.StreamIdle
+	}
+	if c.Envoy.TunnelIdle != unsaid {
+		p.TunnelIdle = c.Envoy.TunnelIdle
+	}
+	p.Trusted, p.OnlyTrusted = c.Trusted, true
+	for _, name := range []string{c.BandHeader, c.ActorHeader} {
+		if name != "" {
+			p.Private = append(p.Private, name)
+		}
+	}
 	p.WholeResponse = true // or actors would fall asleep in the midst of responses
 	return p
 }
 
 // envoySetting is the setting that sets a field of the plan.
-var envoySetting = map[string]string{"HTTP": "http", "HTTPS": "https", "Processor": "ext_proc", "XDS": "xds", "Admin": "admin"}
+var envoySetting = map[string]string{"HTTP": "http", "HTTPS": "https", "Processor": "ext_proc", "XDS": "xds", "Admin": "admin",
+	"StreamIdle": "stream_idle", "TunnelIdle": "tunnel_idle", "Budget": "max_budget of a route"}
 
 func (c *config) checkEnvoy(r *reader) {
 	if !c.Envoy.on() {
@@ -72,6 +92,14 @@ func (c *config) checkEnvoy(r *reader) {
 	if c.Lot == parking.Unlimited {
 		r.add(c.root.at("lot"), "lot cannot be unlimited with envoy, which has a bound of its own; write a number")
 		return
+	}
+	for _, rt := range c.Routes {
+		if rt.Interim > 0 {
+			r.add(rt.fields.at("interim"), "interim has no effect behind an Envoy, which cannot send interim answers; delete it, and give what is in front of Envoy an idle time above the max_budget %s, or delete envoy", cli.Short(rt.MaxBudget))
+		}
+		if rt.StreamIdle > 0 {
+			r.add(rt.fields.at("stream_idle"), "stream_idle of a route has no effect behind an Envoy, which has one for all; delete it and set stream_idle and tunnel_idle under envoy, or delete envoy")
+		}
 	}
 	for _, problem := range c.envoyPlan().Check() {
 		line, name := c.envoyAt.at(envoySetting[problem.Field]), envoySetting[problem.Field]
@@ -116,6 +144,7 @@ func (s *server) serveEnvoy() (err error) {
 		o.Begin = s.traces.beginEnvoys
 	}
 	e := &envoyFront{end: cancel, front: extproc.New(s.router, extproc.ByRoutes(s.router), o)}
+	e.front.SetTrust(s.config.envoyTrust())
 	s.envoy = e
 	if e.settings, err = envoy.NewServer(ctx, s.config.envoyPlan(), func(_, kind, reason string) {
 		s.log.Error("Envoy refuses its configuration", "type", kind, "reason", reason)
@@ -139,6 +168,23 @@ func (s *server) serveEnvoy() (err error) {
 		go func() { s.failed <- g.Serve(l) }() // ends with close
 	}
 	return nil
+}
+
+// envoyTrust says what trusted peers may ask for of Envoy.
+func (c *config) envoyTrust() extproc.Trust {
+	return extproc.Trust{BandHeader: c.BandHeader, ActorHeader: c.ActorHeader, Direct: c.Direct}
+}
+
+// sayEnvoy says where Envoy is to be found, and how one is started.
+func (c *config) sayEnvoy() []string {
+	at := c.Envoy.HTTP
+	if c.Envoy.HTTPS != "" {
+		at = strings.TrimPrefix(at+" and "+c.Envoy.HTTPS, " and ")
+	}
+	return []string{
+		fmt.Sprintf("an Envoy that listens on %s asks at %s (ext_proc) and gets its configuration at %s (xDS)", at, c.Envoy.ExtProc, c.Envoy.XDS),
+		fmt.Sprintf("start it with: layover check --bootstrap %s > envoy.yaml && envoy -c envoy.yaml", c.file),
+	}
 }
 
 // shutdown returns when Envoy has no request any more that we know of, or with

@@ -148,15 +148,55 @@ func TestG10_AStopDrainsBothFrontsSideBySide(t *testing.T) {
 func TestTheEnvoySectionIsChecked(t *testing.T) {
 	rest := byName + "actors: {a: {command: [sleep]}}\n"
 	for text, want := range map[string]string{
-		"envoy: {}\n":                                       "envoy does not say where Envoy listens",
-		"envoy: {http: 8000}\n":                             "envoy: http: \"8000\" is no address",
-		"envoy: {htp: 127.0.0.1:1}\n":                       "no field",
-		"envoy: {https: 127.0.0.1:8443}\n":                  "envoy: https:",
-		"envoy: {http: '127.0.0.1:1', xds: x}":              "envoy: xds:",
-		"lot: unlimited\nenvoy: {http: '127.0.0.1:8000'}\n": "lot cannot be unlimited with envoy",
+		"envoy: {}\n":                                         "envoy does not say where Envoy listens",
+		"envoy: {http: 8000}\n":                               "envoy: http: \"8000\" is no address",
+		"envoy: {htp: 127.0.0.1:1}\n":                         "no field",
+		"envoy: {https: 127.0.0.1:8443}\n":                    "envoy: https:",
+		"envoy: {http: '127.0.0.1:1', xds: x}":                "envoy: xds:",
+		"envoy: {http: '127.0.0.1:8000', stream_idle: 10s}\n": "envoy: stream_idle: nothing passes on a request that is held",
+		"envoy: {http: '127.0.0.1:8000', tunnel_idle: 10s}\n": "envoy: tunnel_idle: 10s would end a tunnel that is held",
+		"lot: unlimited\nenvoy: {http: '127.0.0.1:8000'}\n":   "lot cannot be unlimited with envoy",
 	} {
 		if got := said(t, text+"\n"+rest); !strings.Contains(got, want) {
 			t.Errorf("%q: said\n%s\nwant %q", text, got, want)
+		}
+	}
+}
+
+// A setting of a route that Envoy cannot keep is refused, with what to do.
+func TestWhatHasNoEffectBehindAnEnvoyIsRefused(t *testing.T) {
+	text := "%sactors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a, interim: 20s, stream_idle: 2m}]\n"
+	got := said(t, fmt.Sprintf(text, "envoy: {http: '127.0.0.1:8000'}\n"))
+	for _, want := range []string{"interim has no effect behind an Envoy", "idle time above the max_budget 5m", "set stream_idle and tunnel_idle under envoy"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("said\n%s\nwant %q", got, want)
+		}
+	}
+	configOf(t, fmt.Sprintf(text, "")) // without an Envoy both are good
+}
+
+func TestWhatIsSaidOfPeersAndSilenceReachesEnvoysPlan(t *testing.T) {
+	rest := "actors: {a: {command: [sleep]}}\nroutes: [{host: a.test, actor: a, max_budget: 20m}]\n"
+	p := configOf(t, "envoy: {http: '127.0.0.1:8000'}\n"+rest).envoyPlan()
+	if hold := p.MessageTimeout(); p.StreamIdle != hold+time.Minute || p.TunnelIdle != time.Hour || !p.OnlyTrusted || p.Trusted != nil {
+		t.Errorf("by default the plan is %+v", p)
+	}
+	p = configOf(t, "trusted_peers: [10.0.0.0/8]\nband_header: X-Band\nactor_header: X-Actor\nenvoy: {http: '127.0.0.1:8000', stream_idle: 0s, tunnel_idle: 2h}\n"+rest).envoyPlan()
+	if p.StreamIdle != 0 || p.TunnelIdle != 2*time.Hour || fmt.Sprint(p.Trusted, p.Private) != "[10.0.0.0/8] [X-Band X-Actor]" {
+		t.Errorf("the plan is %+v", p)
+	}
+}
+
+func TestServeSaysHowAnEnvoyIsStarted(t *testing.T) {
+	for section, at := range map[string]string{"http: '127.0.0.1:8000'": "127.0.0.1:8000", "http: '127.0.0.1:8000', https: '127.0.0.1:8443'": "127.0.0.1:8000 and 127.0.0.1:8443"} {
+		cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+		certify(t, cert, key, 1)
+		c := configOf(t, fmt.Sprintf("tls: {cert: %q, key: %q}\nenvoy: {%s, ext_proc: '127.0.0.1:50999', xds: '127.0.0.1:18999'}\n", cert, key, section)+byName+"actors: {a: {command: [sleep]}}\n")
+		text := strings.Join((&server{config: c}).urls(), "\n")
+		for _, want := range []string{"listens on " + at + " asks at 127.0.0.1:50999 (ext_proc)", "127.0.0.1:18999 (xDS)", "layover check --bootstrap " + c.file + " > envoy.yaml && envoy -c envoy.yaml"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("serve says\n%s\nwant %q", text, want)
+			}
 		}
 	}
 }

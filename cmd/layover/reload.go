@@ -78,6 +78,7 @@ func (s *server) apply(next *config) error {
 	s.lot.Resize(next.Lot)
 	s.proxy.SetTrust(next.trust())
 	if s.envoy != nil {
+		s.envoy.front.SetTrust(next.envoyTrust())
 		if err := s.envoy.settings.Set(next.envoyPlan()); err != nil {
 			s.log.Error("reload: Envoy keeps what it has", "err", err)
 		}

@@ -226,6 +226,9 @@ func (s *server) urls() []string {
 	if s.adminAddr != nil {
 		lines = append(lines, fmt.Sprintf("admin on http://%s/statusz", s.adminAddr))
 	}
+	if s.config.Envoy.on() {
+		lines = append(lines, s.config.sayEnvoy()...)
+	}
 	return lines
 }
 

@@ -25,6 +25,8 @@ When the file changes, and on SIGHUP, it is read again: it is checked first, the
 at once, and what did not change is left alone. If something is wrong with it, the configuration in force stays.
 A change is seen within two seconds, also through symbolic links; --watch=false leaves it to SIGHUP.
 
+With an envoy section in the file it also answers an Envoy in front, and says how to start that one.
+
 SIGTERM and SIGINT stop it: it is no longer ready, requests that wait are served or end by their budget, then
 the actors are stopped. A second signal stops it at once. In either case no process is left.`,
 		Args: cli.Args(0, 1, "serve layover.yaml"),

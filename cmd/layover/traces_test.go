@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"layover/budget"
+	"layover/internal/extproc"
 	"layover/internal/router"
 )
 
@@ -56,6 +57,23 @@ func TestARequestIsASpanOfItsTraceWithItsPhases(t *testing.T) {
 	route := got[2]
 	if route.Parent.SpanID().String() != "b7ad6b7169203331" || got[0].Parent.SpanID() != route.SpanContext.SpanID() {
 		t.Errorf("the span's parent is %s, its phase's %s", route.Parent.SpanID(), got[0].Parent.SpanID())
+	}
+}
+
+// Of a request that an Envoy holds the span ends when it may go, and the actor
+// is told it.
+func TestARequestThatEnvoyHoldsIsASpanToo(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	traces := collect(sdk.WithSyncer(spans))
+	defer traces.close()
+	_, begun := traces.beginEnvoys(t.Context(), new(extproc.Request))
+	own := begun.Header.Get("traceparent")
+	if _, touched := begun.Header["Tracestate"]; own == "" || !touched {
+		t.Errorf("the actor is told %v, want a new trace and no tracestate", begun.Header)
+	}
+	begun.End(router.Record{Route: "r"})
+	if got := spans.GetSpans(); len(got) != 1 || got[0].Name != "route" || !strings.Contains(own, got[0].SpanContext.SpanID().String()) {
+		t.Errorf("the actor is told %s, the spans are %+v", own, got)
 	}
 }
 

@@ -65,6 +65,17 @@ type Plan struct {
 	// take, which is Drain.
 	DrainTimeout time.Duration
 
+	// Trusted are the peers whose X-Forwarded-..., Forwarded and X-Request-Id headers
+	// are believed. The processor is told of their requests in the metadata of
+	// its stream: PeerMetadata is PeerTrusted.
+	Trusted []netip.Prefix
+	// OnlyTrusted takes X-Forwarded-... and Forwarded off the requests of all other
+	// peers, and adds X-Forwarded-Host. False: as Envoy does by itself, which adds
+	// to them.
+	OnlyTrusted bool
+	// Private are further headers that pass neither to actors nor from them.
+	Private []string
+
 	// WholeResponse keeps the processor's stream open until the response is
 	// complete or the tunnel closed: for a processor that has to know how long an
 	// actor is in use.
@@ -236,6 +247,11 @@ func (p Plan) checkAddresses(c *checker) {
 	}
 	if (p.HTTPS != "") != (p.Certificate != "") || (p.Certificate != "") != (p.Key != "") {
 		c.refuse("HTTPS", "HTTPS, Certificate and Key belong together: set all three or none")
+	}
+	for _, peer := range p.Trusted {
+		if !peer.IsValid() || peer != peer.Masked() {
+			c.refuse("Trusted", "%v is no network: use one like 10.0.0.0/8", peer)
+		}
 	}
 	if addr, err := netip.ParseAddrPort(p.Admin); err == nil && !addr.Addr().IsLoopback() {
 		c.warn("Admin", "whoever reaches %s can stop this Envoy and read its configuration: use 127.0.0.1", p.Admin)

@@ -2,6 +2,7 @@ package envoy_test
 
 import (
 	"context"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,20 @@ func TestWhatIsLeftOutIsDerived(t *testing.T) {
 		}
 		if got := tc.p.Drain(); got != tc.drain {
 			t.Errorf("%+v: Drain = %v, want %v", tc.p, got, tc.drain)
+		}
+	}
+}
+
+func TestANetworkOfTrustedPeersHasToBeOne(t *testing.T) {
+	p := envoy.DefaultPlan()
+	p.Trusted = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	if problems := p.Check(); len(problems) != 0 {
+		t.Errorf("good networks: %v", problems)
+	}
+	for _, bad := range []netip.Prefix{{}, netip.MustParsePrefix("10.0.0.1/8")} {
+		p.Trusted = []netip.Prefix{bad}
+		if problems := p.Check(); len(problems) != 1 || problems[0].Field != "Trusted" || !problems[0].Fatal {
+			t.Errorf("%v: %v, want a refusal", bad, problems)
 		}
 	}
 }

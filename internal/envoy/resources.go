@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
@@ -20,6 +23,7 @@ import (
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	upstreamcodecv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/upstream_codec/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	earlymutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
@@ -50,6 +54,12 @@ const (
 	TargetAddress   = "local"
 	TargetProtocol  = "protocol"
 	protocolH2C     = "h2c"
+)
+
+// How the processor's stream says that a request is of a trusted peer.
+const (
+	PeerMetadata = "layover-peer"
+	PeerTrusted  = "trusted"
 )
 
 // resources are what an Envoy is told.
@@ -117,22 +127,38 @@ func (b *builder) pack(m validated) *anypb.Any {
 	return packed
 }
 
+// listener has a filter chain for trusted peers, if there are any, and one for
+// the others: whether a header is believed depends on who the connection is from.
 func (b *builder) listener(name, addr string, tls *corev3.TransportSocket) *listenerv3.Listener {
-	return &listenerv3.Listener{
-		Name:                          name,
-		Address:                       address(addr),
-		PerConnectionBufferLimitBytes: wrapperspb.UInt32(buffer),
-		FilterChains: []*listenerv3.FilterChain{{
+	chain := func(trusted bool) *listenerv3.FilterChain {
+		return &listenerv3.FilterChain{
 			TransportSocket: tls,
 			Filters: []*listenerv3.Filter{{
 				Name:       "envoy.filters.network.http_connection_manager",
-				ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: b.pack(b.connectionManager(name))},
+				ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: b.pack(b.connectionManager(name, trusted))},
 			}},
-		}},
+		}
 	}
+	l := &listenerv3.Listener{
+		Name:                          name,
+		Address:                       address(addr),
+		PerConnectionBufferLimitBytes: wrapperspb.UInt32(buffer),
+		FilterChains:                  []*listenerv3.FilterChain{chain(false)},
+	}
+	if len(b.plan.Trusted) > 0 {
+		trusted := chain(true)
+		trusted.FilterChainMatch = &listenerv3.FilterChainMatch{}
+		peers := slices.SortedFunc(slices.Values(b.plan.Trusted), netip.Prefix.Compare)
+		for _, peer := range slices.Compact(peers) { // Envoy refuses one that comes twice
+			trusted.FilterChainMatch.SourcePrefixRanges = append(trusted.FilterChainMatch.SourcePrefixRanges, &corev3.CidrRange{
+				AddressPrefix: peer.Addr().String(), PrefixLen: wrapperspb.UInt32(uint32(peer.Bits()))})
+		}
+		l.FilterChains = append(l.FilterChains, trusted)
+	}
+	return l
 }
 
-func (b *builder) connectionManager(name string) *hcmv3.HttpConnectionManager {
+func (b *builder) connectionManager(name string, trusted bool) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
 		StatPrefix:                 name,
 		UseRemoteAddress:           wrapperspb.Bool(true),
@@ -146,12 +172,22 @@ func (b *builder) connectionManager(name string) *hcmv3.HttpConnectionManager {
 		Http2ProtocolOptions:       b.downstreamH2(),
 		UpgradeConfigs:             []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}, {UpgradeType: "websocket"}},
 		HttpFilters: []*hcmv3.HttpFilter{
-			{Name: "envoy.filters.http.ext_proc", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(b.processing())}},
+			{Name: "envoy.filters.http.ext_proc", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(b.processing(trusted))}},
 			{Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(&routerv3.Router{})}},
 		},
 		RouteSpecifier:   &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{RouteConfigName: routesName, ConfigSource: overADS()}},
 		LocalReplyConfig: b.localReplies(),
 		AccessLog:        b.accessLog(),
+	}
+	switch {
+	case trusted:
+		m.XffNumTrustedHops = 1 // or X-Forwarded-Proto would be of this connection
+		m.PreserveExternalRequestId = true
+	case b.plan.OnlyTrusted:
+		m.EarlyHeaderMutationExtensions = []*corev3.TypedExtensionConfig{{
+			Name:        "envoy.http.early_header_mutation.header_mutation",
+			TypedConfig: b.pack(&earlymutationv3.HeaderMutation{Mutations: remove(forwardedNames)}),
+		}}
 	}
 	if b.static {
 		m.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: b.routes()}
@@ -188,14 +224,14 @@ func (b *builder) downstreamH2() *corev3.Http2ProtocolOptions {
 	}
 }
 
-func (b *builder) processing() *extprocv3.ExternalProcessor {
+func (b *builder) processing(trusted bool) *extprocv3.ExternalProcessor {
 	// Envoy closes the stream when there is nothing left that it could have to
 	// send; a response without trailers ends before that is known.
 	responseTrailers := extprocv3.ProcessingMode_SKIP
 	if b.plan.WholeResponse {
 		responseTrailers = extprocv3.ProcessingMode_SEND
 	}
-	return &extprocv3.ExternalProcessor{
+	p := &extprocv3.ExternalProcessor{
 		GrpcService: &corev3.GrpcService{
 			TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: clusterProcessor}},
 			// Between two processors a request waits, for two seconds at most. What an
@@ -225,6 +261,10 @@ func (b *builder) processing() *extprocv3.ExternalProcessor {
 			ReceivingNamespaces: &extprocv3.MetadataOptions_MetadataNamespaces{Untyped: []string{TargetNamespace}},
 		},
 	}
+	if trusted {
+		p.GrpcService.InitialMetadata = []*corev3.HeaderValue{{Key: PeerMetadata, Value: PeerTrusted}}
+	}
+	return p
 }
 
 func (b *builder) accessLog() []*accesslogv3.AccessLog {
@@ -296,7 +336,7 @@ func (b *builder) routes() *routev3.RouteConfiguration {
 	connect := b.route(&routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_ConnectMatcher_{ConnectMatcher: &routev3.RouteMatch_ConnectMatcher{}}}, clusterH1, true)
 	connect.GetRoute().UpgradeConfigs = []*routev3.RouteAction_UpgradeConfig{
 		{UpgradeType: "CONNECT", ConnectConfig: &routev3.RouteAction_UpgradeConfig_ConnectConfig{}}}
-	return &routev3.RouteConfiguration{
+	routes := &routev3.RouteConfiguration{
 		Name: routesName,
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name:    routesName,
@@ -318,6 +358,13 @@ func (b *builder) routes() *routev3.RouteConfiguration {
 			},
 		}},
 	}
+	if b.plan.OnlyTrusted {
+		routes.RequestHeadersToAdd = []*corev3.HeaderValueOption{{
+			Header:       &corev3.HeaderValue{Key: "x-forwarded-host", Value: "%REQ(:AUTHORITY)%"},
+			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
+		}}
+	}
+	return routes
 }
 
 // route makes a route. It is sent again only if no byte of it has left: the
@@ -398,21 +445,29 @@ func (b *builder) actors(name string, options *httpv3.HttpProtocolOptions) *clus
 const (
 	privateNames = `layover[-_].*`
 	fakeNames    = `x_forwarded[-_].*|x-forwarded_.*|x_request[-_]id|x-request_id`
+	// forwardedNames say what an earlier proxy saw.
+	forwardedNames = `x[-_]forwarded[-_].*|forwarded`
 )
+
+// remove takes off the headers whose whole name matches names.
+func remove(names string) []*mutationv3.HeaderMutation {
+	return []*mutationv3.HeaderMutation{{Action: &mutationv3.HeaderMutation_RemoveOnMatch_{
+		RemoveOnMatch: &mutationv3.HeaderMutation_RemoveOnMatch{KeyMatcher: &matcherv3.StringMatcher{
+			MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: names}}}}}}}
+}
 
 // towardsActors are filters that see what actors get and what they answer, and
 // no answer of the processor's or of Envoy's.
 func (b *builder) towardsActors() []*hcmv3.HttpFilter {
-	remove := func(names string) []*mutationv3.HeaderMutation {
-		return []*mutationv3.HeaderMutation{{Action: &mutationv3.HeaderMutation_RemoveOnMatch_{
-			RemoveOnMatch: &mutationv3.HeaderMutation_RemoveOnMatch{KeyMatcher: &matcherv3.StringMatcher{
-				MatchPattern: &matcherv3.StringMatcher_SafeRegex{SafeRegex: &matcherv3.RegexMatcher{Regex: names}}}}}}}
+	private := privateNames
+	for _, name := range b.plan.Private {
+		private += "|" + strings.ReplaceAll(regexp.QuoteMeta(strings.ToLower(name)), "-", "[-_]")
 	}
 	strip := &headermutationv3.HeaderMutation{Mutations: &headermutationv3.Mutations{
-		RequestMutations:          remove(privateNames + "|" + fakeNames),
-		RequestTrailersMutations:  remove(privateNames),
-		ResponseMutations:         remove(privateNames),
-		ResponseTrailersMutations: remove(privateNames),
+		RequestMutations:          remove(private + "|" + fakeNames),
+		RequestTrailersMutations:  remove(private),
+		ResponseMutations:         remove(private),
+		ResponseTrailersMutations: remove(private),
 	}}
 	return []*hcmv3.HttpFilter{
 		{Name: "envoy.filters.http.header_mutation", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(strip)}},

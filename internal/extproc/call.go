@@ -192,7 +192,7 @@ func (c *call) identify() *router.Error {
 		return router.Fail(router.BadHost, wrong, nil)
 	}
 	var err error
-	if c.name, err = c.server.name(&c.req); err != nil {
+	if c.name, err = c.called(); err != nil {
 		return refusalOf(err)
 	}
 	hold := c.name.Route.Budget

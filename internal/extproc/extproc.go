@@ -96,6 +96,18 @@ type Trace struct {
 	End func(router.Record)
 }
 
+// Trust says what the peers that Envoy marks as trusted (PeerMetadata) may ask
+// for. That these headers reach no actor is Envoy's part. The zero Trust: nothing.
+type Trust struct {
+	// BandHeader names the header that has a request's band, 0 to 99; the nearest
+	// counts for a number outside, and for any other text the route's.
+	BandHeader string
+	// ActorHeader names the header that has a request's actor, whatever its host
+	// and path; Direct rules such a request.
+	ActorHeader string
+	Direct      router.Route
+}
+
 // Options are the settings that may be left out.
 type Options struct {
 	// ActorHeader names the header that tells the actor's name to what comes
@@ -119,6 +131,7 @@ type Server struct {
 	o      Options
 	held   atomic.Int64 // requests that wait for their answer
 	open   open
+	trust  atomic.Pointer[Trust]
 }
 
 // New returns a server that finds each request's actor with name and asks r
@@ -130,8 +143,13 @@ func New(r *router.Router, name Namer, o Options) *Server {
 	if o.ResponseLimit <= 0 {
 		o.ResponseLimit = math.MaxInt64
 	}
-	return &Server{router: r, name: name, o: o}
+	s := &Server{router: r, name: name, o: o}
+	s.SetTrust(Trust{})
+	return s
 }
+
+// SetTrust puts another Trust into force, for requests that come from now on.
+func (s *Server) SetTrust(t Trust) { s.trust.Store(&t) }
 
 // Register makes s the ext_proc service of g.
 func (s *Server) Register(g grpc.ServiceRegistrar) { extprocv3.RegisterExternalProcessorServer(g, s) }

@@ -630,6 +630,9 @@ func TestEnvoyMayProbeASilentConnection(t *testing.T) {
 }
 
 func TestEnvoysConfigurationFitsTheAnswers(t *testing.T) {
+	if extproc.PeerMetadata != envoy.PeerMetadata || extproc.PeerTrusted != envoy.PeerTrusted {
+		t.Errorf("the processor trusts %s: %s, Envoy writes %s: %s", extproc.PeerMetadata, extproc.PeerTrusted, envoy.PeerMetadata, envoy.PeerTrusted)
+	}
 	if extproc.TargetNamespace != envoy.TargetNamespace || extproc.TargetAddress != envoy.TargetAddress || extproc.TargetProtocol != envoy.TargetProtocol {
 		t.Errorf("the processor writes %s: %s, %s; Envoy reads %s: %s, %s", extproc.TargetNamespace, extproc.TargetAddress, extproc.TargetProtocol,
 			envoy.TargetNamespace, envoy.TargetAddress, envoy.TargetProtocol)
