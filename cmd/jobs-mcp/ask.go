@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -210,12 +209,12 @@ func writeJSON(out io.Writer, v any) error {
 
 // writeTable prints jobs as a table, and what is missing below it.
 func writeTable(out io.Writer, l tools.List) error {
-	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	var rows [][]string
 	for _, j := range l.Jobs {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cmp.Or(day(j.Posted), "-"), cut(j.Title, 48), cut(j.Company, 24),
-			cut(strings.Join(append(append([]string{}, j.Workplace...), j.Locations...), ", "), 32), j.ID)
+		rows = append(rows, []string{cmp.Or(day(j.Posted), "-"), cut(j.Title, 48), cut(j.Company, 24),
+			cut(strings.Join(append(append([]string{}, j.Workplace...), j.Locations...), ", "), 32), j.ID})
 	}
-	if err := t.Flush(); err != nil {
+	if err := writeColumns(out, rows); err != nil {
 		return err
 	}
 	if len(l.Jobs) > 0 {
@@ -228,12 +227,4 @@ func writeTable(out io.Writer, l tools.List) error {
 func day(posted string) string {
 	day, _, _ := strings.Cut(posted, "T")
 	return day
-}
-
-func cut(s string, most int) string {
-	r := []rune(s)
-	if len(r) <= most {
-		return s
-	}
-	return string(r[:most-1]) + "…"
 }

@@ -218,7 +218,7 @@ func meaning(e *lane.Error, a board.Answer, over, own bool) *board.Trouble {
 	case over, e.Stop == lane.Deadline && e.Last == nil:
 		t := ended(context.DeadlineExceeded)
 		if e.Last != nil {
-			t.Detail += "; the last try: " + detailOf(e.Last)
+			t.Detail += "; the last try: " + detailOf(e.Last, own)
 		}
 		return t
 	case a.Status != 0:
@@ -227,7 +227,7 @@ func meaning(e *lane.Error, a board.Answer, over, own bool) *board.Trouble {
 		}
 	}
 	why := cmp.Or(e.Last, e.Err)
-	return &board.Trouble{Verdict: verdictOf(why, own), Detail: detailOf(why)}
+	return &board.Trouble{Verdict: verdictOf(why, own), Detail: detailOf(why, own)}
 }
 
 // ended is the Trouble of an operation that ended, or has too little time left.
@@ -252,7 +252,7 @@ func verdictOf(err error, own bool) board.Verdict {
 }
 
 // detailOf says what went wrong, in a length for people.
-func detailOf(err error) string {
+func detailOf(err error, own bool) string {
 	var (
 		refused *refusal
 		name    *net.DNSError
@@ -260,6 +260,8 @@ func detailOf(err error) string {
 	switch {
 	case errors.As(err, &refused):
 		return refused.Error()
+	case errors.As(err, &name) && name.IsNotFound && own:
+		return fmt.Sprintf("there is no host %s: this machine may be offline", name.Name)
 	case errors.As(err, &name) && name.IsNotFound:
 		return fmt.Sprintf("there is no host %s: if the company's name is right, this machine may be offline", name.Name)
 	}

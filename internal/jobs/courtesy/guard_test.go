@@ -240,8 +240,8 @@ func TestJ27_AHostThatDoesNotExistIsACompanyThatDoesNotUnlessItIsTheBoards(t *te
 	defer c.Close()
 	for url, want := range map[string]board.Verdict{jobsURL: board.Unavailable, "https://one.acme.example/jobs": board.UnknownBoard} {
 		_, err := get(c, acme(), 5*time.Second, url)
-		if got := wantTrouble(t, err, want); !strings.Contains(got.Detail, "this machine may be offline") {
-			t.Errorf("%s: %q leaves out what else it may be", url, got.Detail)
+		if got := wantTrouble(t, err, want); !strings.Contains(got.Detail, "this machine may be offline") || strings.Contains(got.Detail, "company") != (want == board.UnknownBoard) {
+			t.Errorf("%s: %q does not say what it may be", url, got.Detail)
 		}
 	}
 }
