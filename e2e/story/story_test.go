@@ -5,6 +5,7 @@ package story
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"strings"
 	"syscall"
@@ -37,6 +38,17 @@ func TestAStrangersFirstDay(t *testing.T) {
 		t.Fatalf("preview-1 answers %+v", got)
 	}
 	d.load("hello", "preview-1") // from here to the end, and nothing of it is lost
+
+	d.step("save a file with a slip: it is refused as a whole, and what is in force stays")
+	d.good = d.read()
+	d.write("layover.yaml", strings.Replace(d.good, "command: [./preview", "comand: [./preview", 1))
+	const slip = `has no field "comand"; did you mean "command"?`
+	d.until("the log to say so", func() bool { return strings.Contains(d.log.String(), "reload: the configuration in force stays") })
+	d.mustSay("the log", strings.ReplaceAll(d.log.String(), `\"`, `"`), "layover.yaml:", slip)
+	d.mustSay("check", d.run("! "+d.find("Use it", "check")), "layover.yaml:", slip)
+	d.mustSay("/statusz.json", strings.ReplaceAll(d.get("/statusz.json"), `\"`, `"`), slip)
+	d.mustSay("the page", html.UnescapeString(d.page()), "a newer configuration is refused", slip)
+	d.save(d.good)
 
 	d.step("break one: a wrong path")
 	d.breaks("./preview,", "./previw,")
