@@ -150,7 +150,8 @@ func (pr *process) connects(ctx context.Context) error {
 				elsewhere, search = pr.h.elsewhere(pr), 2*search
 			}
 			return refused()
-		case last != nil && ctx.Err() != nil: // what came before says more
+		}
+		if cut, ok := errors.AsType[net.Error](err); last != nil && (ctx.Err() != nil || ok && cut.Timeout()) { // what came before says more
 			return last
 		}
 		return err
