@@ -117,12 +117,12 @@ func (s *server) adminGet(t *testing.T, path string) []byte {
 // until waits for what another process must come to.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(30 * time.Second)
 	for tick := time.NewTicker(20 * time.Millisecond); !is(); {
 		select {
 		case <-tick.C:
 		case <-limit:
-			t.Fatalf("waited 20 s for: %s", what)
+			t.Fatalf("waited 30 s for: %s", what)
 		}
 	}
 }

@@ -179,7 +179,7 @@ func (p *program) exit() int {
 	select {
 	case <-p.exited:
 		return p.cmd.ProcessState.ExitCode()
-	case <-time.After(20 * time.Second):
+	case <-time.After(30 * time.Second):
 		p.t.Fatal("layover serve does not exit")
 		return -1
 	}
@@ -274,7 +274,7 @@ func (p *program) logged(texts ...string) bool {
 // until waits for something that is about to happen in another process.
 func until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for !happened() {
 		if ctx.Err() != nil {

@@ -156,7 +156,7 @@ func mustTake(t *testing.T, a answer, least time.Duration) {
 // until waits for something that happens soon.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	deadline := time.After(15 * time.Second)
+	deadline := time.After(30 * time.Second)
 	for !is() {
 		select {
 		case <-deadline:

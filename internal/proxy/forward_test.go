@@ -228,7 +228,7 @@ func TestR35_TheRemainingBudgetGoesToTheActor(t *testing.T) {
 }
 
 func TestG5_TheBudgetEndsTheAttempt(t *testing.T) {
-	const limit = 250 * time.Millisecond // in which the actor has the request
+	const allowed = 250 * time.Millisecond // in which the actor has the request
 	f := newFixture(t, setup{})
 	told := make(chan struct{}, 2)
 	f.actorH1("a", true, func(w http.ResponseWriter, r *http.Request) {
@@ -238,11 +238,11 @@ func TestG5_TheBudgetEndsTheAttempt(t *testing.T) {
 	})
 	for _, version := range []int{1, 2} {
 		req := f.request("GET", "a", "/", nil)
-		req.Header.Set("Operation-Timeout", limit.String())
+		req.Header.Set("Operation-Timeout", allowed.String())
 		begin := time.Now()
 		r := get(t, do(f.client(version), req))
-		if took := time.Since(begin); took < limit || took > limit+2*time.Second {
-			t.Errorf("HTTP/%d: answered after %v, want %v", version, took, limit)
+		if took := time.Since(begin); took < allowed || took > allowed+2*time.Second {
+			t.Errorf("HTTP/%d: answered after %v, want %v", version, took, allowed)
 		}
 		if r.resp.StatusCode != 504 || r.resp.Header.Get("Layover-Reason") != string(router.AttemptTimeout) {
 			t.Errorf("HTTP/%d: %d %s, want 504", version, r.resp.StatusCode, r.resp.Header.Get("Layover-Reason"))
