@@ -50,7 +50,7 @@ type release struct {
 }
 
 // files are those that an archive has beside the programs, as git knows them.
-var files = []string{"LICENSE", "README.md", "docs/*.md", "deploy", ":!deploy/release"}
+var files = []string{"LICENSE", "README.md", "docs", ":!docs/api", "deploy", ":!deploy/release", "examples/*.yaml"}
 
 func (r *release) make(w io.Writer) error {
 	if err := r.identify(); err != nil {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
+	"debug/elf"
+	"debug/macho"
 	"encoding/json"
 	"io"
 	"os"
@@ -25,7 +28,10 @@ func repository(t *testing.T) string {
 		"LICENSE":              "license\n",
 		"README.md":            "readme\n",
 		"docs/a.md":            "a\n",
-		"docs/a.svg":           "not in the archive\n",
+		"docs/plots/a.svg":     "a\n",
+		"docs/api/a.txt":       "not in the archive\n",
+		"examples/a/a.yaml":    "a\n",
+		"examples/a/a.go":      "package a // not in the archive\n",
 		"deploy/unit":          "unit\n",
 		"deploy/release/x.txt": "not in the archive\n",
 		"cmd/hello/main.go":    "package main\n\nfunc main() { println(\"hello\") }\n",
@@ -56,10 +62,13 @@ func git(t *testing.T, tree string, args ...string) {
 	}
 }
 
-func released(t *testing.T, tree string) (out, sums string) {
+func released(t *testing.T, tree string, platforms ...string) (out, sums string) {
 	t.Helper()
 	var text strings.Builder
-	r := release{tree: tree, out: t.TempDir(), platforms: []string{runtime.GOOS + "/" + runtime.GOARCH}}
+	if platforms == nil {
+		platforms = []string{runtime.GOOS + "/" + runtime.GOARCH}
+	}
+	r := release{tree: tree, out: t.TempDir(), platforms: platforms}
 	if err := r.make(&text); err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +106,75 @@ func TestTwoBuildsOfOneCommitHaveEqualSums(t *testing.T) {
 			t.Errorf("%s has mode %o, owner %d %q, time %v", name, h.Mode, h.Uid, h.Uname, h.ModTime)
 		}
 	}
-	if want := []string{"hello", "LICENSE", "README.md", "deploy/unit", "docs/a.md"}; !slices.Equal(names, want) {
+	if want := []string{"hello", "LICENSE", "README.md", "deploy/unit", "docs/a.md", "docs/plots/a.svg", "examples/a/a.yaml"}; !slices.Equal(names, want) {
 		t.Errorf("the archive has %q, want %q", names, want)
+	}
+}
+
+func TestProgramsAreForTheirPlatformAndNeedNoLibraries(t *testing.T) {
+	out, _ := released(t, repository(t), "linux/arm64", "darwin/arm64")
+	program := func(platform string) *bytes.Reader {
+		archives, err := filepath.Glob(filepath.Join(out, "*_"+platform+".tar.gz"))
+		if err != nil || len(archives) != 1 {
+			t.Fatalf("there are the archives %q, %v; want one of %s", archives, err, platform)
+		}
+		text, err := exec.Command("tar", "-xzOf", archives[0], strings.TrimSuffix(filepath.Base(archives[0]), ".tar.gz")+"/hello").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.NewReader(text)
+	}
+	linux, err := elf.NewFile(program("linux_arm64"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	interpreted := slices.ContainsFunc(linux.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+	if linux.Machine != elf.EM_AARCH64 || interpreted {
+		t.Errorf("for linux/arm64 it is built for %v, for a loader: %t", linux.Machine, interpreted)
+	}
+	darwin, err := macho.NewFile(program("darwin_arm64"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	libraries, err := darwin.ImportedLibraries()
+	foreign := slices.ContainsFunc(libraries, func(l string) bool { return !strings.HasPrefix(l, "/usr/lib/") && !strings.HasPrefix(l, "/System/") })
+	if darwin.Cpu != macho.CpuArm64 || err != nil || foreign {
+		t.Errorf("for darwin/arm64 it is built for %v and needs %q, %v", darwin.Cpu, libraries, err)
+	}
+}
+
+// README.md is for the tree, and links to sources too.
+func TestWhatTheDocumentsLinkToIsInTheArchive(t *testing.T) {
+	r := release{tree: "../.."}
+	list, err := r.git(append([]string{"ls-files", "--"}, files...)...)
+	if err != nil {
+		t.Skipf("NOT TESTED: this tree is no repository: %v", err)
+	}
+	names := strings.Fields(list)
+	link := regexp.MustCompile(`\]\(([^)#\s:]+)[^):]*\)`)
+	found := 0
+	for _, name := range names {
+		if !strings.HasPrefix(name, "docs/") || filepath.Ext(name) != ".md" {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(r.tree, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			target := filepath.Join(filepath.Dir(name), m[1])
+			top, _, _ := strings.Cut(target, "/")
+			if !slices.Contains([]string{"docs", "deploy", "examples"}, top) {
+				continue
+			}
+			found++
+			if !slices.ContainsFunc(names, func(n string) bool { return n == target || strings.HasPrefix(n, target+"/") }) {
+				t.Errorf("%s links to %s, which is not in the archive", name, target)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("%d links were found", found)
 	}
 }
 
