@@ -156,3 +156,64 @@ actors:
 		}
 	}
 }
+
+// deserter is an actor that answers one request, with its process id, and from
+// then on lives without a socket.
+const deserter = `actors:
+  hello:
+    idle: 3s
+    command:
+      - python3
+      - -c
+      - |
+        import http.server, os, sys, time
+        class Once(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.server.served = True
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(str(os.getpid()).encode())
+            def log_message(self, *args):
+                pass
+        s = http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Once)
+        s.served = False
+        while not s.served:
+            s.handle_request()
+        s.socket.close()
+        time.sleep(3600)
+      - "{port}"
+routes:
+  - host: "{actor}.localhost"
+`
+
+// Nobody tells the router that Envoy's connections to an actor are refused: until
+// the actor has been idle, requests through Envoy are answered 503 by Envoy
+// itself. Its own proxy sees such an actor, and starts it again (R11, R59).
+func TestR11_BehindEnvoyAnActorWithoutASocketIsStartedAgainWhenItWasIdle(t *testing.T) {
+	f := withEnvoy(t, deserter)
+	mustServe := func() string {
+		t.Helper()
+		status, body := f.ask(t, here, "hello.localhost")
+		if status != 200 || body == "" {
+			t.Fatalf("the answer is %d %s", status, body)
+		}
+		return body
+	}
+	mustFail := func() {
+		t.Helper()
+		if status, body := f.ask(t, here, "hello.localhost"); status != 503 || !strings.Contains(body, "upstream connect error") {
+			t.Fatalf("without a socket the answer is %d %s, want Envoy's own 503", status, body)
+		}
+	}
+	first := mustServe()
+	for range 3 {
+		mustFail()
+	}
+	until(t, "the actor sleeps", func() bool { return leftovers(t) == "" })
+	second := mustServe()
+	mustFail()
+	third := f.own.curl(t, "hello.localhost")
+	if first == second || second == third || third == "" {
+		t.Errorf("the processes are %s, %s, %s: want three", first, second, third)
+	}
+}

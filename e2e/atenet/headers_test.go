@@ -3,6 +3,7 @@ package atenet
 import (
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -57,5 +58,21 @@ func TestTheActorIsToldTheRoutersSpan(t *testing.T) {
 	got := ask(start(t, 1, 0))
 	if !strings.Contains(got, "Traceparent: 00-"+trace+"-") || strings.Contains(got, span) || !strings.Contains(got, "Tracestate: vendor=1\r\n") {
 		t.Errorf("with a collector the actor is told\n%s\nwant another span of the same trace", got)
+	}
+}
+
+// The limits that docs/envoy.md names are Envoy's in fact, on both sides of them.
+func TestR51_EnvoyRefusesHeadersAboveTheLimits(t *testing.T) {
+	c := start(t, 1, 0)
+	for _, test := range []struct {
+		size, count, want int
+	}{{50 << 10, 1, 200}, {61 << 10, 1, 431}, {1, 80, 200}, {1, 101, 431}} {
+		req := c.Request("GET", "demo/a", "/", nil)
+		for i := range test.count {
+			req.Header.Set("X-Filler-"+strconv.Itoa(i), strings.Repeat("x", test.size))
+		}
+		if a := <-send(req); a.err != nil || a.status != test.want {
+			t.Errorf("%d headers of %d bytes: %d %v, want %d", test.count, test.size, a.status, a.err, test.want)
+		}
 	}
 }
