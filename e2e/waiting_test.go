@@ -178,8 +178,11 @@ func TestAWaitingPageSaysWhyItsRequestWasRefused(t *testing.T) {
 		t.Errorf("the first Tab goes to %q, want the link", got)
 	}
 	b.key("Enter", "\r")
-	b.shows("This page tries again in") // of the back-off, soon: by itself it starts the actor once more
-	b.shows("Waiting for fail-a")
+	b.shows("This page tries again in") // of the back-off, soon
+	s.curl(t, "fail-b.localhost")
+	b.call(nil, b.session, "Page.navigate", map[string]any{"url": "http://fail-b.localhost:" + port + "/#part"})
+	b.shows("This page tries again in")
+	b.shows("Waiting for fail-b") // by itself, although a refresh of an address with a fragment loads nothing
 	if problems := b.complaints(); strings.Contains(fmt.Sprint(problems), "Content Security Policy") {
 		t.Errorf("the browser complains: %s", problems)
 	}

@@ -122,9 +122,13 @@ var refusedHTML string
 
 var refusedPage = template.Must(template.New("refused").Parse(refusedHTML))
 
+// refusedPolicy allows the page the script that loads it again: a refresh of an
+// address with a fragment is a jump within the page for some browsers.
+var refusedPolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src '" + hashOf(refusedHTML, `<script data-after="{{.}}">`, "</script>") + "'"
+
 func (a *Answer) page(row Row, e *router.Error, retry int, requestID string) {
 	a.Header.Set("Content-Type", "text/html; charset=utf-8")
-	a.Header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	a.Header.Set("Content-Security-Policy", refusedPolicy)
 	var body bytes.Buffer
 	err := refusedPage.Execute(&body, map[string]any{
 		"Title": row.Title, "Status": row.Status, "Detail": sentence(e.Detail), "Reason": e.Reason,

@@ -167,6 +167,9 @@ func TestAPageTriesAgainByItselfWhenItMakesSense(t *testing.T) {
 		if got := strings.Contains(string(a.Body), refresh); got != (after != "") || strings.Contains(string(a.Body), `http-equiv="refresh"`) != got {
 			t.Errorf("%s, Retry-After %q: the page is\n%s", reason, after, a.Body)
 		}
+		if policy := a.Header.Get("Content-Security-Policy"); after != "" && !strings.Contains(policy, hashOf(string(a.Body), `<script data-after="`+after+`">`, "</script>")) {
+			t.Errorf("%s: the page may not load itself again: %s\n%s", reason, policy, a.Body)
+		}
 		if !strings.Contains(string(a.Body), "<p>The actor sleeps.</p>") {
 			t.Errorf("the detail is no sentence:\n%s", a.Body)
 		}
