@@ -501,7 +501,7 @@ func TestAKeptRideIsGivenBackWhenNobodyComes(t *testing.T) {
 		if n := h.rides(); n != 1 || stranger.status != 200 {
 			t.Errorf("%d rides just before the end of the time, want 1; a stranger got %d", n, stranger.status)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if n := h.rides(); n != 0 {
 			t.Errorf("%d rides after it, want 0", n)
