@@ -15,16 +15,20 @@ import (
 	"context"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"layover/internal/cli"
 )
 
 func main() { os.Exit(execute(context.Background(), os.Args[1:])) }
 
-// execute runs the command line and returns the exit code. Without a command
-// it serves, as deployments of this name expect.
-func execute(ctx context.Context, args []string) int {
+// execute runs the command line and returns the exit code.
+func execute(ctx context.Context, args []string) int { return cli.Run(ctx, root(), args) }
+
+// root is the command line. Without a command it serves, as deployments of this name expect.
+func root() *cobra.Command {
 	root := serveCommand("atenet-router")
 	root.Short = "Wakes actors through agent-substrate's control plane, for an Envoy in front"
 	root.AddCommand(serveCommand("serve"), bootstrapCommand(), demoCommand(), cli.VersionCommand())
-	return cli.Run(ctx, root, args)
+	return root
 }

@@ -32,7 +32,10 @@ func main() {
 const incomplete cli.Exit = 3
 
 // execute runs the command line and returns the exit code.
-func execute(ctx context.Context, args []string) int {
+func execute(ctx context.Context, args []string) int { return cli.Run(ctx, root(), args) }
+
+// root is the command line.
+func root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "jobs-mcp",
 		Short: "An MCP server over public job boards, and the same at a terminal",
@@ -42,5 +45,5 @@ terminal (list, get). One time limit covers a whole operation; the answer comes 
 Exit codes: 0, it worked; 1, it did not; 3, list or get answered, and something is missing.`,
 	}
 	root.AddCommand(serveCommand(), listCommand(), getCommand(), boardsCommand(), demoCommand(), cli.VersionCommand())
-	return cli.Run(ctx, root, args)
+	return root
 }

@@ -27,12 +27,15 @@ func main() {
 }
 
 // execute runs the command line and returns the exit code.
-func execute(ctx context.Context, args []string) int {
+func execute(ctx context.Context, args []string) int { return cli.Run(ctx, root(), args) }
+
+// root is the command line.
+func root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "layover",
 		Short: "A reverse proxy that wakes sleeping programs, and makes requests wait well",
 	}
 	root.AddCommand(serveCommand(), checkCommand(), demoCommand(), cli.VersionCommand(),
 		psCommand(), topCommand(), logsCommand(), whyCommand(), wakeCommand(), sleepCommand(), resizeCommand(), tokenCommand())
-	return cli.Run(ctx, root, args)
+	return root
 }

@@ -1,0 +1,91 @@
+// Package clitest checks that the documents and a program's commands agree.
+package clitest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Documented wants each command below root, and each of its flags, in one of
+// the documents.
+func Documented(t *testing.T, root *cobra.Command, documents ...string) {
+	t.Helper()
+	var text strings.Builder
+	for _, file := range documents {
+		text.WriteString(read(t, file))
+	}
+	each(root, func(cmd *cobra.Command) {
+		if path := cmd.CommandPath(); cmd != root && !strings.Contains(text.String(), path) {
+			t.Errorf("'%s' is in none of %s", path, documents)
+		}
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if named := regexp.MustCompile(`--` + f.Name + `\b`); f.Name != "help" && f.Name != "version" && !named.MatchString(text.String()) {
+				t.Errorf("--%s of '%s' is in none of %s", f.Name, cmd.CommandPath(), documents)
+			}
+		})
+	})
+}
+
+func each(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, c := range cmd.Commands() {
+		each(c, do)
+	}
+}
+
+// Exists wants each command line of the program in the documents, which are
+// patterns of files, to be one that it understands: its commands and its flags.
+func Exists(t *testing.T, root *cobra.Command, documents ...string) {
+	t.Helper()
+	root.InitDefaultCompletionCmd()
+	lines := regexp.MustCompile(`(?m)(?:^\s*(?:\$ )?|` + "`" + `|'|\(|&& )` + root.Name() + ` ([^` + "`" + `'|>#)\n]*)`)
+	found := 0
+	for _, pattern := range documents {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no document %s, %v", pattern, err)
+		}
+		for _, file := range files {
+			for _, m := range lines.FindAllStringSubmatch(read(t, file), -1) {
+				found++
+				if wrong := misunderstood(root, strings.Fields(m[1])); wrong != "" {
+					t.Errorf("%s: '%s %s': %s", file, root.Name(), strings.TrimSpace(m[1]), wrong)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Errorf("no command line of %s is in %s", root.Name(), documents)
+	}
+}
+
+// misunderstood returns what of a command line root does not know.
+func misunderstood(root *cobra.Command, words []string) string {
+	cmd, _, err := root.Find(words)
+	if err != nil {
+		return err.Error()
+	}
+	for _, word := range words {
+		name, _, _ := strings.Cut(strings.Trim(word, "[]().,;:"), "=")
+		long, is := strings.CutPrefix(name, "--")
+		if is && long != "" && long != "help" && long != "version" && cmd.Flag(long) == nil {
+			return "there is no flag " + name
+		}
+	}
+	return ""
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
