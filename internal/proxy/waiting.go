@@ -32,14 +32,14 @@ type page struct {
 	actor string // asked for; that of x changes with a fallback
 	quiet func() // ends the interim answers
 
-	mu      sync.Mutex // held while writing: the end of the wait waits for it
-	timer   *time.Timer
-	pieces  answer.WaitingPage
-	begun   bool // its header was sent
-	closed  bool // nothing is written any more but by the handler
-	reached router.Outlook
-	told    router.Outlook
-	beat    time.Duration // of the last sign of life
+	mu     sync.Mutex // held while writing: the end of the wait waits for it
+	timer  *time.Timer
+	pieces answer.WaitingPage
+	begun  bool // its header was sent
+	closed bool // nothing is written any more but by the handler
+	awake  bool // the actor is, but takes no connections
+	told   router.Outlook
+	beat   time.Duration // of the last sign of life
 }
 
 // waitingPage makes the page of a request that begins to wait; the function it
@@ -79,13 +79,11 @@ func (p *page) closeLocked() {
 	p.timer.Stop()
 }
 
-// close stops the timer for good. It reports whether the client has got the
-// page, and so must get its end.
-func (p *page) close() (begun bool) {
+// close stops the timer for good.
+func (p *page) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closeLocked()
-	return p.begun
 }
 
 // tick sends what is new.
@@ -113,8 +111,8 @@ func (p *page) tick() {
 }
 
 func (p *page) outlookLocked() router.Outlook {
-	if p.reached.Phase != "" {
-		return p.reached
+	if p.awake {
+		return router.Outlook{Phase: router.PhaseAttempt}
 	}
 	return p.x.proxy.router.Outlook(p.x.budget, p.actor)
 }
@@ -161,7 +159,7 @@ func (p *page) finish(text []byte) (sent bool) {
 func (p *page) connecting() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reached.Phase = router.PhaseAttempt
+	p.awake = true
 }
 
 // paged reports whether the request is answered by a waiting page.

@@ -510,6 +510,28 @@ func TestAKeptRideIsGivenBackWhenNobodyComes(t *testing.T) {
 	})
 }
 
+func TestAWaitingPageMovesOnToTheFallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		route := pageRoute(time.Second)
+		route.Fallback, route.FallbackAfter = "b", 3*time.Second
+		h := newHouse(t, route, router.Limit{})
+		h.add("b", router.ProtocolH1, "b:1", true)
+		client, ended := h.visit()
+		<-ended
+		client.sees(t, []string{"<!doctype html>", "location.reload()"}, "1s <!doctype html>", "3s location.reload()")
+		if rec := h.last(); !rec.MovedOn || rec.Actor != "b" || rec.Instead != "a" {
+			t.Errorf("record %+v", rec)
+		}
+		again, ended := h.visit() // it does not wait for a once more
+		<-ended
+		if rec := h.last(); again.status != 200 || rec.Took != 0 || rec.Actor != "b" || rec.Instead != "a" || again.header.Get("Layover-Fallback") != "b" {
+			t.Errorf("the browser's next request: status %d, header %v, record %+v", again.status, again.header, rec)
+		}
+		h.wake("a")
+		h.allGivenBack()
+	})
+}
+
 func TestAStopKeepsNoRide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, pageRoute(time.Second), router.Limit{})
