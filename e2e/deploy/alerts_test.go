@@ -104,7 +104,7 @@ var situations = []situation{
 	{alert: "LayoverLotFilling", fires: series{"layover_lot_spots": "1000x20", "layover_lot_spots_used": "900x20"}, before: 4, at: 5, value: "90%",
 		silent: []series{
 			{"layover_lot_spots": "0x20", "layover_lot_spots_used": "0x20"},
-			{"layover_lot_spots": "Infx20", "layover_lot_spots_used": "9000x20"},
+			{"layover_lot_spots": strings.Repeat("Inf ", 20), "layover_lot_spots_used": "9000x20"},
 			{"layover_lot_spots": "1000x20", "layover_lot_spots_used": "10x3 1000x3 10x20"},
 		}},
 	{alert: "LayoverNoWorkers", fires: outcome("no_worker", again), before: 7, at: 20, labels: ofRoute,
@@ -127,7 +127,7 @@ var situations = []situation{
 			{fmt.Sprintf(requests, "served"): "0+97x30", fmt.Sprintf(requests, "still_waking"): "0+3x30"},
 			{fmt.Sprintf(requests, "attempt_timeout"): "0x30"}, // nobody asks
 		}},
-	{alert: "LayoverInternal", fires: outcome("internal", once), before: 5, at: 6,
+	{alert: "LayoverInternal", fires: outcome("internal", once), before: 4, at: 5,
 		labels: map[string]string{"route": "web", "wake": "none", "band": "0", "outcome": "internal"},
 		silent: []series{outcome("served", once)}},
 	{alert: "LayoverPlaneAway", fires: outcome("plane_unavailable", again), before: 7, at: 20,

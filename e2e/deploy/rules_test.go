@@ -122,7 +122,7 @@ func closed(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcomes := []string{"served"}
+	outcomes := []string{"served", "moved_on"}
 	for _, m := range regexp.MustCompile(`Reason = "([a-z_]+)"`).FindAllStringSubmatch(string(text), -1) {
 		outcomes = append(outcomes, m[1])
 	}
