@@ -43,6 +43,12 @@ func (b *logBuffer) String() string {
 	return b.b.String()
 }
 
+func (b *logBuffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Reset()
+}
+
 // ownFrontLogging is ownFront with the log in logs.
 func ownFrontLogging(t *testing.T, logs io.Writer, args ...string) (c *config, s *server, plane *controlplane.Server) {
 	t.Helper()
