@@ -88,6 +88,9 @@ func (r reach) client() (*client, error) {
 	if configured != nil && configured.Admin == "off" {
 		return nil, fmt.Errorf("%s has admin: off, so this router cannot be asked; give it an address and restart it", r.file)
 	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errNoRouter{"there is no file " + r.file + ", and no router that was started with it runs here"}
+	}
 	return nil, errNoRouter{"no router with the file " + r.file + " runs here"}
 }
 

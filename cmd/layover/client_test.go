@@ -102,7 +102,7 @@ func TestARunningRouterIsLookedAtAndChanged(t *testing.T) {
 func TestACommandWithoutARouterSaysWhatToDo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f.yaml")
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	if _, stderr, code := run(t, "ps", "--config", file); code != 1 || !strings.Contains(stderr, "no router with the file "+file+" runs here; start it with 'layover serve'") {
+	if _, stderr, code := run(t, "ps", "--config", file); code != 1 || !strings.Contains(stderr, "there is no file "+file+", and no router that was started with it runs here; start it with 'layover serve'") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 	if _, stderr, code := run(t, "ps", "--admin", "ftp://x"); code != 1 || !strings.Contains(stderr, "is not an address") {
@@ -179,6 +179,9 @@ func TestAWakeUpThatFailsIsExplained(t *testing.T) {
 	}
 	if out, stderr := p.says(1, "wake", "dies", "none", "--json"); out != "[]\n" || !strings.Contains(stderr, "layover: dies: ") || !strings.Contains(stderr, "\nnone: ") {
 		t.Errorf("wake --json prints %q and says %q", out, stderr)
+	}
+	if out, stderr := p.says(0, "ps", "nothing-like-it"); out != "" || !strings.HasPrefix(stderr, "no actor matches") {
+		t.Errorf("ps of nothing prints %q and says %q", out, stderr)
 	}
 	if _, stderr := p.says(0, "logs", "gone"); !strings.HasPrefix(stderr, "gone has printed nothing yet\ngone is ") ||
 		!strings.Contains(stderr, ": the actor did not start: cannot run /no/such/program: no such file or directory\n") {

@@ -49,6 +49,10 @@ exited.`,
 			if c.json {
 				return printJSON(cmd.OutOrStdout(), actors)
 			}
+			if len(actors) == 0 {
+				_, err := fmt.Fprintln(cmd.ErrOrStderr(), "no actor matches; one of a template is there while it is wanted or awake")
+				return err
+			}
 			return printActors(cmd.OutOrStdout(), time.Now(), actors)
 		},
 	}
