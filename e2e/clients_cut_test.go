@@ -103,7 +103,9 @@ func TestR20_UploadsOfClientsThatVanishAreForgotten(t *testing.T) {
 	wg.Wait()
 	until(t, "the spots are free", func() bool { return s.status(t).Lot.Active == 0 })
 	var each int
-	defer func() { t.Logf("%d KiB stay of each of %d parked uploads whose connection was reset", each>>10, uploads) }()
+	defer func() {
+		t.Logf("%d KiB stay of each of %d parked uploads whose connection was reset", each>>10, uploads)
+	}()
 	until(t, "of each upload whose connection was reset 48 KiB stay at most", func() bool { // far sooner than an idle time-out
 		each = (heap() - before) / uploads
 		return each <= 48<<10
