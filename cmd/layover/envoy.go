@@ -133,13 +133,22 @@ type envoyFront struct {
 	end      context.CancelFunc // of the streams that settings has
 }
 
+// knock tries to connect to addr and hangs up.
+func knock(ctx context.Context, addr string) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err == nil {
+		conn.Close()
+	}
+	return err
+}
+
 // serveEnvoy begins to serve the Envoy that the configuration has, if any.
 func (s *server) serveEnvoy() (err error) {
 	if !s.config.Envoy.on() {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	o := extproc.Options{Log: s.log}
+	o := extproc.Options{Log: s.log, Dial: knock}
 	if s.traces != nil {
 		o.Begin = s.traces.beginEnvoys
 	}

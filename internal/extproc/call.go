@@ -84,9 +84,13 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) error
 }
 
 func (c *call) end() {
-	if c.ride != nil {
-		c.ride.Done()
+	if c.ride == nil {
+		return
 	}
+	if c.server.reach.refused(c.ride.Target.Addr) {
+		c.ride.Unreachable()
+	}
+	c.ride.Done()
 }
 
 // process returns the answer to msg. A panic ends the stream, not the program.

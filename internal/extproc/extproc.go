@@ -119,6 +119,11 @@ type Options struct {
 	// Begin begins the span of a request, which waits on the context that it
 	// returns. Default: none; what the headers say of a trace passes as it is.
 	Begin func(context.Context, *Request) (context.Context, Trace)
+	// Dial tries to connect to an actor's address and hangs up. It is called when
+	// a ride has ended, once a second for an actor at most, and tells the plane
+	// which actors refuse connections (Ride.Unreachable): Envoy does not. Default:
+	// nobody finds out, which is for a plane that is asked anew for each request.
+	Dial func(ctx context.Context, addr string) error
 	// Log is told of faults. Default: slog.Default().
 	Log *slog.Logger
 }
@@ -131,6 +136,7 @@ type Server struct {
 	o      Options
 	held   atomic.Int64 // requests that wait for their answer
 	open   open
+	reach  reach
 	trust  atomic.Pointer[Trust]
 }
 
@@ -143,7 +149,7 @@ func New(r *router.Router, name Namer, o Options) *Server {
 	if o.ResponseLimit <= 0 {
 		o.ResponseLimit = math.MaxInt64
 	}
-	s := &Server{router: r, name: name, o: o}
+	s := &Server{router: r, name: name, o: o, reach: reach{dial: o.Dial}}
 	s.SetTrust(Trust{})
 	return s
 }
