@@ -260,7 +260,11 @@ func (s *server) listenOwn() error {
 	if err != nil {
 		return err
 	}
-	s.own = proxy.New(s.router, proxy.Options{Name: ownNamer(s.config), Log: s.log})
+	s.own = proxy.New(s.router, proxy.Options{Name: ownNamer(s.config), Trace: s.traces.beginOwn, Log: s.log})
+	s.admin.SetFront(func() (int, map[string]uint64) {
+		seen := s.own.Stats()
+		return seen.Connections, seen.Events
+	})
 	s.listens = append(s.listens, fmt.Sprintf("requests on http://%s", l.Addr()))
 	go func() { s.failed <- s.own.Serve(l) }()
 	return nil

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
@@ -20,7 +21,9 @@ import (
 
 	"layover/internal/cli"
 	"layover/internal/extproc"
+	"layover/internal/proxy"
 	"layover/internal/router"
+	"layover/internal/sampled"
 )
 
 // traces makes a span of each request's way to its actor, in the trace that its
@@ -35,13 +38,14 @@ var w3c propagation.TraceContext
 // newTraces returns traces that go where the standard variables
 // (OTEL_EXPORTER_OTLP_...) say, if they do.
 func newTraces(ctx context.Context, log *slog.Logger) (*traces, error) {
-	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
+	if os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		return &traces{}, nil
 	}
 	exporter, err := otlptracegrpc.New(ctx) // it connects by and by
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
 	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(sampled.Errors(log, "spans are lost")))
 	log.Info("traces are collected")
 	return collect(sdk.WithBatcher(exporter)), nil
 }
@@ -57,29 +61,47 @@ func collect(to sdk.TracerProviderOption) *traces {
 	return &traces{provider: p, tracer: p.Tracer("atenet-router")}
 }
 
-// begin begins the span of a request. It is made for extproc.Options.Begin.
+// begin begins the span of a request that Envoy holds. It is made for
+// extproc.Options.Begin.
 func (t *traces) begin(ctx context.Context, req *extproc.Request) (context.Context, extproc.Trace) {
-	ctx = w3c.Extract(ctx, headers{req})
+	ctx, header, end := t.span(ctx, headers{req})
+	return ctx, extproc.Trace{Header: header, End: end}
+}
+
+// beginOwn is begin for a request to the front without an Envoy. It is made for
+// proxy.Options.Trace.
+func (t *traces) beginOwn(ctx context.Context, req *http.Request) (context.Context, *proxy.Trace) {
+	ctx, header, end := t.span(ctx, propagation.HeaderCarrier(req.Header))
+	if end == nil {
+		return ctx, nil
+	}
+	return ctx, &proxy.Trace{Header: header, End: end}
+}
+
+// span begins a span in the trace that said names, if it names one, and returns
+// what the actor is told of it: nothing, and no end, if nobody collects.
+func (t *traces) span(ctx context.Context, said propagation.TextMapCarrier) (_ context.Context, header http.Header, end func(router.Record)) {
+	ctx = w3c.Extract(ctx, said)
 	if t.tracer == nil {
-		return ctx, extproc.Trace{}
+		return ctx, nil, nil
 	}
 	ctx, span := t.tracer.Start(ctx, "route", trace.WithSpanKind(trace.SpanKindServer))
-	header := http.Header{"Tracestate": nil} // of a trace that cannot be read nothing is passed on
+	header = http.Header{"Tracestate": nil} // of a trace that cannot be read nothing is passed on
 	w3c.Inject(ctx, propagation.HeaderCarrier(header))
-	return ctx, extproc.Trace{Header: header, End: func(rec router.Record) {
+	return ctx, header, func(rec router.Record) {
 		t.phases(ctx, rec)
 		describe(span, rec)
 		span.End()
-	}}
+	}
 }
 
 func describe(span trace.Span, rec router.Record) {
 	span.SetAttributes(
-		attribute.String("http.request.method", rec.Method), attribute.String("atenet.actor", rec.Actor),
+		attribute.String("http.request.method", sampled.Cut(rec.Method)), attribute.String("atenet.actor", rec.Actor),
 		attribute.String("atenet.wake", string(rec.Wake)), attribute.Bool("atenet.parked", rec.Parked))
 	if rec.Reason != "" {
 		span.SetAttributes(attribute.String("atenet.reason", string(rec.Reason)), attribute.Int("http.response.status_code", rec.Status))
-		span.SetStatus(codes.Error, rec.Detail)
+		span.SetStatus(codes.Error, sampled.Cut(rec.Detail))
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -17,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"layover/internal/extproc"
+	"layover/internal/proxy"
 	"layover/internal/router"
 	"layover/internal/substrate"
 	"layover/internal/substrate/ateapi"
@@ -33,7 +37,7 @@ func (l *listening) ResumeActor(ctx context.Context, _ *ateapi.ResumeActorReques
 	md, _ := metadata.FromIncomingContext(ctx)
 	l.heard <- strings.Join(md.Get("traceparent"), ",")
 	return &ateapi.ResumeActorResponse{Resumed: true, Actor: &ateapi.Actor{Status: &ateapi.ActorStatus{
-		WorkerAssignment: &ateapi.WorkerAssignment{WorkerPodIp: "10.0.0.1"}}}}, nil
+		WorkerAssignment: &ateapi.WorkerAssignment{WorkerPodIp: "127.0.0.1"}}}}, nil
 }
 
 // serveGRPCFor serves what register registers until the test ends, and returns
@@ -62,15 +66,9 @@ func serveGRPCFor(t *testing.T, register func(*grpc.Server), options ...grpc.Dia
 // what the control plane heard and which headers the actor gets.
 func route(t *testing.T, traces *traces, traceparent string) (heard string, told map[string]string) {
 	t.Helper()
-	plane := &listening{heard: make(chan string, 1)}
-	conn := serveGRPCFor(t, func(g *grpc.Server) { ateapi.RegisterControlServer(g, plane) }, traces.dialOptions()...)
-	p, err := substrate.New(ateapi.NewControlClient(conn), substrate.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, plane := overheard(t, traces, 80)
 	c, _ := parse(t)
-	front := extproc.New(router.New(p, parking.NewLot(1), router.Options{Identity: traceOf}), namer(c),
-		extproc.Options{Begin: traces.begin, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	front := extproc.New(r, namer(c), extproc.Options{Begin: traces.begin, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	client := extprocv3.NewExternalProcessorClient(serveGRPCFor(t, func(g *grpc.Server) { front.Register(g) }))
 	stream, err := client.Process(t.Context())
 	if err != nil {
@@ -93,6 +91,69 @@ func route(t *testing.T, traces *traces, traceparent string) (heard string, told
 		told[h.GetHeader().GetKey()] = string(h.GetHeader().GetRawValue())
 	}
 	return <-plane.heard, told
+}
+
+// overheard is a router whose actors are at port of this machine, and its
+// control plane.
+func overheard(t *testing.T, traces *traces, port uint16) (*router.Router, *listening) {
+	t.Helper()
+	plane := &listening{heard: make(chan string, 1)}
+	conn := serveGRPCFor(t, func(g *grpc.Server) { ateapi.RegisterControlServer(g, plane) }, traces.dialOptions()...)
+	p, err := substrate.New(ateapi.NewControlClient(conn), substrate.Options{Port: port})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return router.New(p, parking.NewLot(1), router.Options{Identity: traceOf}), plane
+}
+
+// routeOwn is route through the front without an Envoy.
+func routeOwn(t *testing.T, traces *traces, traceparent string) (heard, told string) {
+	t.Helper()
+	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		io.WriteString(w, req.Header.Get("traceparent"))
+	}))
+	defer worker.Close()
+	r, plane := overheard(t, traces, netip.MustParseAddrPort(worker.Listener.Addr().String()).Port())
+	c, _ := parse(t)
+	p := proxy.New(r, proxy.Options{Name: ownNamer(c), Trace: traces.beginOwn, Log: slog.New(slog.DiscardHandler)})
+	front := httptest.NewServer(p.Handler())
+	defer front.Close()
+	req, err := http.NewRequest("GET", front.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(substrate.TargetHeader, "demo/a")
+	req.Header.Set("traceparent", traceparent)
+	resp, err := front.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("the answer is %d %s, %v", resp.StatusCode, text, err)
+	}
+	return <-plane.heard, string(text)
+}
+
+func TestTheOwnFrontTellsTheTraceToo(t *testing.T) {
+	if heard, told := routeOwn(t, &traces{}, given); heard != given || told != given {
+		t.Errorf("without a collector the control plane is told %q, the actor %q; want %q", heard, told, given)
+	}
+	spans := tracetest.NewSpanRecorder()
+	traces := collect(sdk.WithSpanProcessor(spans))
+	defer traces.close()
+	heard, told := routeOwn(t, traces, given)
+	names := make(map[string]string)
+	for _, s := range spans.Ended() {
+		names[s.Name()] = s.SpanContext().SpanID().String()
+	}
+	if names["route"] == "" || names[router.PhaseWake] == "" || names[router.PhaseAttempt] == "" {
+		t.Fatalf("the spans are %v", names)
+	}
+	if want := "00-" + traceID + "-" + names["route"] + "-01"; heard != want || told != want {
+		t.Errorf("the control plane is told %q, the actor %q; want %q", heard, told, want)
+	}
 }
 
 const (

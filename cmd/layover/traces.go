@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -43,6 +44,7 @@ func newTraces(ctx context.Context, log *slog.Logger) (*traces, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
 	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(sampled.Errors(log, "spans are lost")))
 	log.Info("traces are collected")
 	return collect(sdk.WithBatcher(exporter)), nil
 }
@@ -59,9 +61,9 @@ func collect(to sdk.TracerProviderOption) *traces {
 }
 
 // begin begins the span of a request. It is made for proxy.Options.Trace.
-func (t *traces) begin(req *http.Request) *proxy.Trace {
-	_, header, end := t.span(context.Background(), propagation.HeaderCarrier(req.Header))
-	return &proxy.Trace{Header: header, End: end}
+func (t *traces) begin(ctx context.Context, req *http.Request) (context.Context, *proxy.Trace) {
+	ctx, header, end := t.span(ctx, propagation.HeaderCarrier(req.Header))
+	return ctx, &proxy.Trace{Header: header, End: end}
 }
 
 // beginEnvoys is begin for a request that an Envoy holds. Its span ends when it
@@ -94,7 +96,7 @@ func tell(span trace.Span, rec router.Record) {
 	span.SetAttributes(
 		attribute.String("http.request.method", sampled.Cut(rec.Method)), attribute.Int("http.response.status_code", rec.Status),
 		attribute.String("http.route", rec.Route), attribute.String("url.path", sampled.Cut(rec.Path)), attribute.String("server.address", sampled.Cut(rec.Host)),
-		attribute.String("layover.id", rec.ID), attribute.String("layover.actor", rec.Actor), attribute.Int("layover.band", rec.Band),
+		attribute.String("layover.id", sampled.Cut(rec.ID)), attribute.String("layover.actor", sampled.Cut(rec.Actor)), attribute.Int("layover.band", rec.Band),
 		attribute.String("layover.wake", string(rec.Wake)), attribute.Bool("layover.parked", rec.Parked))
 	if rec.MovedOn {
 		span.SetAttributes(attribute.Bool("layover.moved_on", true))

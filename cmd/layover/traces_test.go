@@ -34,7 +34,7 @@ func TestARequestIsASpanOfItsTraceWithItsPhases(t *testing.T) {
 	req := httptest.NewRequest("GET", "/", nil)
 	req.Header.Set("traceparent", traceparent)
 	req.Header.Set("tracestate", "vendor=1")
-	begun := traces.begin(req)
+	_, begun := traces.begin(t.Context(), req)
 	if got := begun.Header.Get("traceparent"); !strings.HasPrefix(got, "00-"+traceID+"-") || got == traceparent || begun.Header.Get("tracestate") != "vendor=1" {
 		t.Errorf("the actor is told %q, want another span of the same trace", begun.Header)
 	}
@@ -83,7 +83,7 @@ func TestATraceThatIsNotSampledHasNoSpans(t *testing.T) {
 	defer traces.close()
 	req := httptest.NewRequest("GET", "/", nil)
 	req.Header.Set("traceparent", strings.TrimSuffix(traceparent, "01")+"00")
-	begun := traces.begin(req)
+	_, begun := traces.begin(t.Context(), req)
 	if got := begun.Header.Get("traceparent"); !strings.HasPrefix(got, "00-"+traceID+"-") || !strings.HasSuffix(got, "-00") {
 		t.Errorf("the actor is told %q", got)
 	}
@@ -122,6 +122,11 @@ func TestTracesGoToTheCollectorThatTheEnvironmentNames(t *testing.T) {
 	if a := p.get("a.test", "traceparent", traceparent); a.status != 200 {
 		t.Fatalf("%+v", a)
 	}
+	resp, err := http.Get("http://" + p.front + "/%ff") // no text; one such span must not cost the others
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
 	p.signal(syscall.SIGTERM)
 	p.exit()
 	mu.Lock()

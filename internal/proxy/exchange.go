@@ -117,8 +117,9 @@ func (x *exchange) admit() *router.Error {
 	r := x.in
 	x.trusted = x.trust.believes(r.RemoteAddr)
 	x.id = requestID(r, x.trusted)
+	ctx := r.Context()
 	if begin := x.proxy.trace; begin != nil {
-		x.trace = begin(r)
+		ctx, x.trace = begin(ctx, r)
 	}
 	if wrong := malformedH2(r); wrong != "" {
 		return router.Fail(router.BadRequest, wrong, nil)
@@ -145,7 +146,7 @@ func (x *exchange) admit() *router.Error {
 		limit = x.route.Budget
 	}
 	x.client, x.cancel = context.WithCancelCause(r.Context())
-	x.budget, x.spend = budget.For(r.Context(), min(limit, x.route.MaxBudget))
+	x.budget, x.spend = budget.For(ctx, min(limit, x.route.MaxBudget))
 	if r.Context().Value(connKey{}) == nil { // not from our own server, whose base context ends it
 		cancel, spend := x.cancel, x.spend
 		x.stopAbort = context.AfterFunc(x.proxy.base, func() {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 
@@ -502,8 +503,8 @@ func TestEachAnswerHasTheRequestsIDOnce(t *testing.T) {
 
 func TestTheActorIsToldTheSpanAndTheSpanGetsTheRecord(t *testing.T) {
 	ended := make(chan router.Record, 1)
-	begin := func(r *http.Request) *Trace {
-		return &Trace{Header: http.Header{"Traceparent": {r.Header.Get("Traceparent") + "-child"}, "Tracestate": nil},
+	begin := func(ctx context.Context, r *http.Request) (context.Context, *Trace) {
+		return ctx, &Trace{Header: http.Header{"Traceparent": {r.Header.Get("Traceparent") + "-child"}, "Tracestate": nil},
 			End: func(rec router.Record) { ended <- rec }}
 	}
 	f := newFixture(t, setup{options: Options{Trace: begin}})

@@ -84,9 +84,10 @@ type Options struct {
 	// router's names.
 	Name Namer
 
-	// Trace begins the span of a request. Default: none; what the headers say of
-	// a trace passes as it is.
-	Trace func(*http.Request) *Trace
+	// Trace begins the span of a request, which waits on the context that it
+	// returns. Default: none. Without one, and where it returns nil, what the
+	// headers say of a trace passes as it is.
+	Trace func(context.Context, *http.Request) (context.Context, *Trace)
 
 	// Log is told of faults. Default: slog.Default().
 	Log *slog.Logger
@@ -143,7 +144,7 @@ func setDefault[T int | time.Duration](field *T, value T) {
 type Proxy struct {
 	router   *router.Router
 	name     Namer
-	trace    func(*http.Request) *Trace // nil: none
+	trace    func(context.Context, *http.Request) (context.Context, *Trace) // nil: none
 	log      *slog.Logger
 	server   *http.Server
 	trust    atomic.Pointer[trust]

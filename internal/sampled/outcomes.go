@@ -41,3 +41,12 @@ func outcomeLevel(reason router.Reason) slog.Level {
 	}
 	return slog.LevelWarn
 }
+
+// Errors returns a function that logs errors under msg, whatever they are: one at
+// once, and while more come one in ten seconds, with how many there were.
+func Errors(log *slog.Logger, msg string) func(error) {
+	l := New(func(_ struct{}, last error, n int) {
+		log.Warn(msg, slog.String("err", Cut(last.Error())), slog.Int("times", n))
+	}, nil)
+	return func(err error) { l.Add(struct{}{}, err) }
+}

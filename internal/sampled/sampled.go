@@ -12,8 +12,10 @@
 package sampled
 
 import (
+	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // Every is how often there is a line of one kind, at most.
@@ -106,10 +108,16 @@ func (l *Log[K, V]) again(kind K) {
 // maxLogged is the most of a text from outside that a line has.
 const maxLogged = 256
 
-// Cut returns text, or its begin if it is longer than a line of a log should be.
+// Cut returns text, or its begin if it is longer than a line of a log should be,
+// as UTF-8 whatever it is: a collector takes no span with anything else in it,
+// nor those that come with it.
 func Cut(text string) string {
-	if len(text) <= maxLogged {
-		return text
+	if len(text) > maxLogged {
+		end := maxLogged
+		for end > maxLogged-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end] + "…"
 	}
-	return text[:maxLogged] + "…"
+	return strings.ToValidUTF8(text, "\uFFFD")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"layover/internal/router"
 )
@@ -169,4 +170,34 @@ func TestTextsFromOutsideAreCut(t *testing.T) {
 	if got := Cut("short"); got != "short" {
 		t.Errorf("Cut(short) = %s", got)
 	}
+	if got := Cut(strings.Repeat("x", 255) + "é and more"); got != strings.Repeat("x", 255)+"…" {
+		t.Errorf("Cut splits a letter: %q", got[250:])
+	}
+}
+
+func TestTextsFromOutsideBecomeUTF8(t *testing.T) {
+	if got := Cut("/\xff\xfe/\xc3"); got != "/\uFFFD/\uFFFD" {
+		t.Errorf("Cut = %q", got)
+	}
+	if got := Cut(strings.Repeat("\x80", 1000)); !utf8.ValidString(got) || len(got) > 300 {
+		t.Errorf("Cut = %q", got)
+	}
+}
+
+func TestErrorsThatRepeatAreOneLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		text := new(notes)
+		failed := Errors(slog.New(slog.NewTextHandler(text, nil)), "it is lost")
+		for i := range 5 {
+			failed(fmt.Errorf("no collector %d", i))
+		}
+		if got := text.all(); len(got) != 1 || !strings.Contains(got[0], `level=WARN msg="it is lost" err="no collector 0" times=1`) {
+			t.Errorf("at once the log is\n%q", got)
+		}
+		time.Sleep(Every)
+		if got := text.all(); len(got) != 2 || !strings.Contains(got[1], `err="no collector 4" times=4`) {
+			t.Errorf("after %v the log is\n%q", Every, got)
+		}
+		time.Sleep(Every) // its timer ends
+	})
 }
