@@ -7,11 +7,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"layover/internal/cli/clitest"
 )
 
-// series returns the names, with labels, of all that the admin address exports
-// of the router.
-func (p *program) series() map[string]bool {
+// scrape returns what the admin address exports.
+func (p *program) scrape() string {
 	p.t.Helper()
 	resp, err := http.Get("http://" + p.admin + "/metrics")
 	if err != nil {
@@ -22,8 +23,15 @@ func (p *program) series() map[string]bool {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	return string(text)
+}
+
+// series returns the names, with labels, of all that the admin address exports
+// of the router.
+func (p *program) series() map[string]bool {
+	p.t.Helper()
 	found := make(map[string]bool)
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(p.scrape()) {
 		if name, _, ok := strings.Cut(strings.TrimSpace(line), "} "); ok && strings.HasPrefix(name, "layover_") {
 			found[name] = true
 		}
@@ -70,4 +78,10 @@ func TestR75_R76_AFloodOfStrangeRequestsAddsNoSeries(t *testing.T) {
 	if len(before) < 50 {
 		t.Errorf("only %d series were there before", len(before))
 	}
+}
+
+func TestTheDocumentNamesEveryMetric(t *testing.T) {
+	p := serving(t, t.TempDir(), byName+"actors:\n"+testActor("a", 0, ""))
+	p.get("a.test")
+	clitest.Metrics(t, p.scrape(), "../../docs/operations.md")
 }

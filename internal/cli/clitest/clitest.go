@@ -1,4 +1,5 @@
-// Package clitest checks that the documents and a program's commands agree.
+// Package clitest checks that the documents agree with a program's commands and
+// metrics.
 package clitest
 
 import (
@@ -88,4 +89,39 @@ func read(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// Metrics wants the section "Metrics" of a document to name every metric in
+// scraped, a page in Prometheus' form, and no other. Those of the language's
+// libraries, go_... and process_..., do not count.
+func Metrics(t *testing.T, scraped, document string) {
+	t.Helper()
+	_, section, found := strings.Cut(read(t, document), "\n## Metrics\n")
+	if !found {
+		t.Fatalf("%s has no section Metrics", document)
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	said := make(map[string]bool)
+	for _, m := range regexp.MustCompile("`((?:layover|atenet_router)_[a-z_]+)[`{]").FindAllStringSubmatch(section, -1) {
+		said[m[1]] = true
+	}
+	there := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (\S+)`).FindAllStringSubmatch(scraped, -1) {
+		if name := m[1]; !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+			there[name] = true
+		}
+	}
+	for name := range there {
+		if !said[name] {
+			t.Errorf("%s does not name %s", document, name)
+		}
+	}
+	for name := range said {
+		if !there[name] {
+			t.Errorf("%s names %s, which is not exported", document, name)
+		}
+	}
+	if len(there) < 10 {
+		t.Errorf("only %d metrics are exported", len(there))
+	}
 }
