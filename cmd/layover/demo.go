@@ -168,7 +168,7 @@ func (d *demo) invite() {
 	fmt.Fprintf(d.out, `
 It stays up until Ctrl-C. Try:
   curl http://fra.now.localhost:%[1]s/                                 wakes fra, or finds it awake
-  curl -i -H 'Operation-Timeout: 50ms' http://zrh.now.localhost:%[1]s/  refused in 50 ms, and says when to come again
+  curl -i -H 'Operation-Timeout: 50ms' http://cdg.now.localhost:%[1]s/  refused in 50 ms, and says when to come again
   for a in %[2]s; do curl http://$a.later.localhost:%[1]s/ & done
   %[3]s
 `, port, strings.Join(demoActors[3:10], " "), "http://"+d.server.adminAddr.String()+"/statusz?refresh=1")
