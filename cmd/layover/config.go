@@ -476,7 +476,7 @@ func readRoute(r *reader, f fields, d defaults) route {
 	rt.Actor = r.text(f, "actor", "")
 	rt.Name = r.text(f, "name", "")
 	if rt.Name == "" {
-		rt.Name = describe(rt.Route)
+		rt.Name = describe(rt)
 	}
 	rt.NoWake = f.has("wake") && !r.boolean(f, "wake")
 	rt.Fallback = r.text(f, "fallback", "")
@@ -495,12 +495,15 @@ func readRoute(r *reader, f fields, d defaults) route {
 }
 
 // describe returns the conditions of a route, which name it if nothing else
-// does.
-func describe(r router.Route) string {
+// does: in metrics, log and pages, so it has no secrets.
+func describe(r route) string {
 	s := r.Host + r.Path
 	if r.Header != "" {
 		s += "[" + r.Header
-		if r.Value != "" {
+		switch {
+		case r.Value != "" && r.Value != "{actor}" && secret.MatchString(r.Header):
+			s += ": " + cli.Hidden + ", " + r.fields.what // which of them
+		case r.Value != "":
 			s += ": " + r.Value
 		}
 		s += "]"

@@ -134,7 +134,13 @@ func (s *server) showConfig(c *config) {
 }
 
 // secret is how arguments and settings begin that may have one.
-var secret = regexp.MustCompile(`(?i)(passw|token|secret|key|credential|auth)`)
+var secret = regexp.MustCompile(`(?i)` + secretWord)
+
+const secretWord = `(?:pass|pwd|token|secret|key|credential|cookie|auth)`
+
+// within finds secrets inside an argument, such as a command for a shell, a
+// header or a list of settings: a word that sounds like one, and what follows it.
+var within = regexp.MustCompile(`(?i)(-[\w.-]*` + secretWord + `[\w.-]*\s+|` + secretWord + `[\w.-]*["']?\s*[=:]\s*(?:bearer\s+|basic\s+)?|\bbearer\s+)[^\s,;&]+`)
 
 // masked returns a file's text without what may be secret in it: the values of
 // env, and of arguments that are called like a secret. Comments are left out:
@@ -166,6 +172,17 @@ func hide(n *yaml.Node) {
 			hideValues(child)
 		case name == "command":
 			hideArguments(child)
+		case name == "header" && secret.MatchString(child.Value):
+			hideCondition(n)
+		}
+	}
+}
+
+// hideCondition hides what a route's header has to be, unless it is an actor.
+func hideCondition(route *yaml.Node) {
+	for i := 1; i < len(route.Content); i += 2 {
+		if value := route.Content[i]; route.Content[i-1].Value == "value" && value.Value != "{actor}" {
+			route.Content[i] = &yaml.Node{Kind: yaml.ScalarNode, Value: cli.Hidden}
 		}
 	}
 }
@@ -184,7 +201,7 @@ func hideArguments(n *yaml.Node) {
 		n = n.Alias
 	}
 	for i, argument := range n.Content {
-		argument.Value = cli.HideUserinfo(argument.Value)
+		argument.Value = within.ReplaceAllString(cli.HideUserinfo(argument.Value), "${1}"+cli.Hidden)
 		name, _, joined := strings.Cut(argument.Value, "=")
 		switch {
 		case !secret.MatchString(name):

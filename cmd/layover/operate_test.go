@@ -84,13 +84,42 @@ actors:
     env: &all {PASSWORD: hunter2, MODE: hunter2}
   b: {command: [run], env: *all}
   c: {command: [run], env: {<<: *all, X: hunter2}}
+  d: {command: [sh, -c, "exec run --password hunter2 --mode fast", --pass=hunter2, --pwd, hunter2, "Authorization: Bearer hunter2"]}
+  e: {command: [run, "user=me password=hunter2 host=db", "run --token hunter2 x=1", "{\"api_key\": \"hunter2\"}", "https://host.test/?key=hunter2&a=1"]}
+routes:
+  - {header: X-Api-Key, value: hunter2, actor: a}
+  - {value: "{actor}", header: X-Auth-Actor}
+  - {header: X-Colour, value: red, actor: a}
 `))
 	if strings.Contains(got, "hunter2") {
 		t.Errorf("a secret is shown:\n%s", got)
 	}
-	for _, want := range []string{"lot: 5", "PASSWORD: (hidden)", "--token=(hidden)", "http://(hidden)@host.test/", "hunter3", "'{port}'"} {
+	for _, want := range []string{"lot: 5", "PASSWORD: (hidden)", "--token=(hidden)", "http://(hidden)@host.test/", "hunter3", "'{port}'",
+		"--mode fast", "user=me password=(hidden) host=db", "?key=(hidden)", "value: '{actor}'", "value: red"} {
 		if !strings.Contains(strings.ReplaceAll(got, `"`, "'"), want) {
 			t.Errorf("%q is not shown:\n%s", want, got)
 		}
+	}
+}
+
+func TestTheNameOfARouteHasNoSecret(t *testing.T) {
+	c, err := parseConfig("f.yaml", []byte(`
+state: /s
+actors: {a: {command: [sh, "{port}"]}}
+routes:
+  - {header: X-Api-Key, value: hunter2, actor: a}
+  - {header: X-Api-Key, value: hunter3, actor: a}
+  - {header: X-Colour, value: red, actor: a}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"[X-Api-Key: (hidden), route 1]", "[X-Api-Key: (hidden), route 2]", "[X-Colour: red]"} {
+		if got := c.Routes[i].Name; got != want {
+			t.Errorf("route %d is called %s, want %s", i+1, got, want)
+		}
+	}
+	if said := plan(c); strings.Contains(said, "hunter") {
+		t.Errorf("the time plan says\n%s", said)
 	}
 }
