@@ -116,6 +116,28 @@ func TestMoreOfAnEndedLifeIsKeptThanIsShown(t *testing.T) {
 	})
 }
 
+func TestAnInstanceIsFollowedFromAPositionOfAnotherRouter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("x-*"))
+		defer s.close()
+		s.plane.host = bursting{s.plane.host, 2}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		var lines []string
+		go s.plane.Follow(ctx, "x-1", router.Position{Wake: 1, Line: 100}, func(more []string) error {
+			lines = append(lines, more...)
+			return nil
+		})
+		synctest.Wait()
+		s.ride("x-1", 0).Done()
+		time.Sleep(followEvery)
+		synctest.Wait()
+		if want := []string{"wake 1 line 0", "wake 1 line 1"}; !slices.Equal(lines, want) {
+			t.Errorf("its first wake-up is followed by %q, want %q", lines, want)
+		}
+	})
+}
+
 func TestFollowingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 1, fake("a"), fake("b"))

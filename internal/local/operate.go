@@ -64,7 +64,7 @@ func (p *Plane) outputLocked(name string, from router.Position) ([]string, route
 		if _, known := p.defs.of(name); !known {
 			return nil, from, errNoActor
 		}
-		return nil, from, nil
+		return nil, router.Position{}, nil // from is of another router, or of an instance that was forgotten
 	}
 	if l := a.life; l != nil && l.program != nil {
 		begin := from
