@@ -37,7 +37,7 @@ type page struct {
 	pieces answer.WaitingPage
 	begun  bool // its header was sent
 	closed bool // nothing is written any more but by the handler
-	awake  bool // the actor is, but takes no connections
+	over   bool // the wait is; the actor may take no connections yet
 	told   router.Outlook
 	beat   time.Duration // of the last sign of life
 }
@@ -56,6 +56,7 @@ func (x *exchange) waitingPage(quiet func()) (stop func()) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.over = false
 	if !p.begun { // the wait for a fallback
 		p.quiet = quiet
 		p.timer.Reset(x.route.WaitingPage - time.Since(x.arrived))
@@ -69,6 +70,7 @@ func (p *page) pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.quiet()
+	p.over = true
 	if !p.begun {
 		p.closeLocked()
 	}
@@ -111,7 +113,7 @@ func (p *page) tick() {
 }
 
 func (p *page) outlookLocked() router.Outlook {
-	if p.awake {
+	if p.over {
 		return router.Outlook{Phase: router.PhaseAttempt}
 	}
 	return p.x.proxy.router.Outlook(p.x.budget, p.actor)
@@ -155,13 +157,6 @@ func (p *page) finish(text []byte) (sent bool) {
 	return p.sendLocked(text)
 }
 
-// connecting makes the page say that the actor takes no connections yet.
-func (p *page) connecting() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.awake = true
-}
-
 // paged reports whether the request is answered by a waiting page.
 func (x *exchange) paged() bool {
 	if x.page == nil {
@@ -182,7 +177,6 @@ func (x *exchange) moveOn() {
 		if refusal == nil {
 			break
 		}
-		x.page.connecting()
 		if refusal.Reason == router.ActorUnreachable {
 			refusal = x.retry(try, refusal)
 		}

@@ -487,6 +487,26 @@ func TestR65_AnActorThatDiesAfterThePageMakesNoLoop(t *testing.T) {
 	})
 }
 
+// An actor that was awake and took no connections may be gone by the next look.
+func TestAWaitingPageSaysThatAnActorIsStartingAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, pageRoute(time.Second), router.Limit{})
+		h.refusing(true)
+		client, ended := h.visit()
+		time.Sleep(1500 * time.Millisecond)
+		h.wake("a")
+		time.Sleep(time.Second)
+		h.sleep("a", "a:2")
+		time.Sleep(2 * time.Second)
+		h.refusing(false)
+		h.wake("a")
+		<-ended
+		client.sees(t, []string{"It is starting.", "takes no connections yet", "Going on"},
+			"1s It is starting.", "2s takes no connections yet", "3s It is starting.", "4.5s Going on")
+		h.allGivenBack()
+	})
+}
+
 func TestAKeptRideIsGivenBackWhenNobodyComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, pageRoute(time.Second), router.Limit{})
