@@ -24,7 +24,7 @@ func readHost(host string, connect bool) (port uint16, wrong string) {
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	switch {
-	case err != nil || text[0] == '+' || connect && n == 0:
+	case err != nil || connect && n == 0:
 		return 0, "the host's port is not a number from 1 to 65535"
 	case !connect:
 		return 0, ""
