@@ -91,7 +91,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer x.end()
 	defer x.rescue()
 	refusal := x.admit()
-	if refusal == nil && !x.handedOver() {
+	if refusal == nil && !x.takeOver() {
 		refusal = x.board()
 	}
 	switch {
@@ -104,12 +104,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		x.forward()
 	}
-}
-
-// handedOver reports whether the request has the ride of one before it. While no
-// waiting page is just moving on, there is none.
-func (x *exchange) handedOver() bool {
-	return x.route.WaitingPage > 0 && x.proxy.handover.n.Load() > 0 && x.takeOver()
 }
 
 // admit finds out what the request is for and how long it may take.

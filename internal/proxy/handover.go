@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"layover/internal/router"
@@ -15,8 +14,6 @@ const handoverTime = 5 * time.Second
 // handover keeps the rides of requests whose waiting page has moved on, until
 // their browsers ask again.
 type handover struct {
-	n atomic.Int64 // of kept; so who looks while there is none takes no lock
-
 	mu     sync.Mutex
 	kept   map[handoverKey][]*keptRide
 	closed bool
@@ -72,7 +69,6 @@ func (h *handover) add(key handoverKey, kept *keptRide, late func()) bool {
 	}
 	kept.timer = time.AfterFunc(handoverTime, late)
 	h.kept[key] = append(h.kept[key], kept)
-	h.n.Add(1)
 	return true
 }
 
@@ -105,7 +101,6 @@ func (h *handover) removeLocked(key handoverKey, kept *keptRide) bool {
 		if len(h.kept[key]) == 0 {
 			delete(h.kept, key)
 		}
-		h.n.Add(-1)
 		return true
 	}
 	return false
@@ -116,7 +111,6 @@ func (h *handover) close() {
 	h.mu.Lock()
 	all := h.kept
 	h.kept, h.closed = nil, true
-	h.n.Store(0)
 	h.mu.Unlock()
 	for _, list := range all {
 		for _, kept := range list {
@@ -133,7 +127,7 @@ func (h *handover) close() {
 //
 //go:noinline
 func (x *exchange) takeOver() bool {
-	if !navigates(x.in) {
+	if x.route.WaitingPage == 0 || !navigates(x.in) {
 		return false
 	}
 	got, ok := x.proxy.handover.take(x.handoverKey())

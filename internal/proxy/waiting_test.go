@@ -314,7 +314,7 @@ func TestWhoIsServedBeforeThePageIsDueGetsNone(t *testing.T) {
 			t.Errorf("status %d, record %+v", client.status, rec)
 		}
 		time.Sleep(time.Minute)
-		if h.proxy.handover.n.Load() != 0 {
+		if h.rides() != 0 {
 			t.Error("a ride is kept for nobody")
 		}
 		h.allGivenBack()
