@@ -86,7 +86,8 @@ func (e *Error) Error() string {
 // last words of the detail goes on from there.
 func continued(detail, cause string) string {
 	for i := range detail {
-		if rest, ok := strings.CutPrefix(cause, detail[i:]); ok && (i == 0 || detail[i-1] == ' ') {
+		rest, goesOn := strings.CutPrefix(cause, detail[i:])
+		if goesOn && (i == 0 || detail[i-1] == ' ') && (rest == "" || strings.ContainsRune(" :;,(", rune(rest[0]))) {
 			return rest
 		}
 	}

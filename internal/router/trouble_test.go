@@ -106,6 +106,7 @@ func TestACauseGoesOnFromTheLastWordsOfADetail(t *testing.T) {
 		{"the actor did not start", "no such file", "the actor did not start: no such file"},
 		{"unready", "ready not", "unready: ready not"},
 		{"it restarts", "restarts", "it restarts"},
+		{"the actor did not start", "starting takes root", "the actor did not start: starting takes root"},
 		{"", "the cause", ": the cause"},
 	} {
 		want := "router: start_failed: " + c.want
