@@ -120,6 +120,14 @@ func (h *handover) close() {
 	}
 }
 
+// over reports whether a stop has begun: a page that moves on would send its
+// browser to nobody.
+func (h *handover) over() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.closed
+}
+
 // takeOver gets the ride that the waiting page before this request had. A
 // request that has it is never shown a page: it is with the actor, or asks for it
 // again like any other, so an actor that dies on it makes no browser go round in

@@ -92,7 +92,7 @@ func (p *page) close() {
 func (p *page) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.closed || !p.begun && p.x.proxy.handover.over() {
 		return
 	}
 	var text []byte

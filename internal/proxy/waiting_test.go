@@ -262,6 +262,18 @@ func (h *house) visit(changes ...func(*http.Request)) (*reader, <-chan struct{})
 	return client, ended
 }
 
+// stop begins a stop and returns a channel that is closed at its end.
+func (h *house) stop() <-chan struct{} {
+	stopped := make(chan struct{})
+	go func() { // ends with the last request
+		defer close(stopped)
+		if err := h.proxy.Shutdown(context.Background()); err != nil {
+			h.t.Error(err)
+		}
+	}()
+	return stopped
+}
+
 // allGivenBack is the end of a bubble: all that was kept for a moment is given back.
 func (h *house) allGivenBack() {
 	h.t.Helper()
@@ -555,29 +567,43 @@ func TestAWaitingPageMovesOnToTheFallback(t *testing.T) {
 func TestAStopKeepsNoRide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, pageRoute(time.Second), router.Limit{})
-		pass := func() {
-			t.Helper()
-			h.sleep("a", "a:1")
-			_, ended := h.visit()
-			time.Sleep(2 * time.Second)
-			h.wake("a")
-			<-ended
-			if rec := h.last(); !rec.MovedOn {
-				t.Errorf("record %+v, want a page that moved on", rec)
-			}
+		_, ended := h.visit()
+		time.Sleep(2 * time.Second)
+		h.wake("a")
+		<-ended
+		h.last()
+		h.sleep("a", "a:1")
+		client, ended := h.visit(func(r *http.Request) { r.RequestURI = "/other" })
+		time.Sleep(1500 * time.Millisecond)
+		kept := h.rides()
+		stopped := h.stop()
+		synctest.Wait()
+		if kept != 1 || h.rides() != 0 {
+			t.Errorf("%d rides before the stop, %d in it, want one that is kept, then none", kept, h.rides())
 		}
-		pass()
-		began, kept := time.Now(), h.rides()
-		if err := h.proxy.Shutdown(t.Context()); err != nil {
-			t.Error(err)
+		h.wake("a")
+		<-ended
+		if rec := h.last(); client.status != 202 || !rec.MovedOn || h.rides() != 0 {
+			t.Errorf("a page that was there when the stop began: record %+v, and %d rides are kept", rec, h.rides())
 		}
-		if took := time.Since(began); kept != 1 || h.rides() != 0 || took >= handoverTime {
-			t.Errorf("%d rides before the stop, %d after it, which took %v", kept, h.rides(), took)
+		<-stopped
+	})
+}
+
+// The browser would go on to nobody.
+func TestAStopBeginsNoWaitingPage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, pageRoute(time.Second), router.Limit{})
+		client, ended := h.visit()
+		time.Sleep(time.Second - 1)
+		stopped := h.stop()
+		time.Sleep(5 * time.Second)
+		h.wake("a")
+		<-ended
+		if rec := h.last(); client.status != 200 || rec.MovedOn || rec.Took != 6*time.Second-1 {
+			t.Errorf("status %d, record %+v", client.status, rec)
 		}
-		pass() // a page that was there when the stop began
-		if n := h.rides(); n != 0 {
-			t.Errorf("%d rides are kept in a stop", n)
-		}
+		<-stopped
 	})
 }
 
