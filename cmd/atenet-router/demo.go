@@ -53,6 +53,7 @@ const (
 	demoSpots   = 40
 	demoBudget  = 12 * time.Second
 	demoResume  = 150 * time.Millisecond
+	demoIdle    = 3 * time.Second
 	demoIP      = 2 // of the first worker, at the end of 127.0.0.
 )
 
@@ -72,7 +73,7 @@ func runDemo(ctx context.Context, out io.Writer, binary string, once bool) error
 	held := d.play(ctx)
 	if ctx.Err() == nil && !once {
 		fmt.Fprintf(out, "\nTry it until Ctrl-C:\n    curl -H 'ate-target-actor: %s' http://%s/\n    status   http://%s/statusz\n", demoActor(0), d.addr, d.config.status)
-		<-ctx.Done()
+		d.try(ctx)
 		fmt.Fprintln(out)
 	} else if ctx.Err() != nil {
 		return errors.New("demo: it was interrupted")

