@@ -267,6 +267,9 @@ func known(what, value string, all []string) error {
 	if value == "" || slices.Contains(all, value) {
 		return nil
 	}
+	if len(all) == 0 {
+		return problem(http.StatusBadRequest, "there is no %s %q, nor any other now", what, value)
+	}
 	return problem(http.StatusBadRequest, "there is no %s %q; use one of %s", what, value, strings.Join(all, ", "))
 }
 

@@ -139,6 +139,22 @@ func TestOneActorAndOneRequestAreFoundByTheirNames(t *testing.T) {
 	}
 }
 
+func TestAFilterThatNothingCanHaveIsRefused(t *testing.T) {
+	some, _ := withRouter(t, 10, "x")
+	for _, c := range []struct {
+		a          *admin.Admin
+		path, want string
+	}{
+		{some, "?pool=none", `there is no pool "none"; use one of scripted`},
+		{some, "?state=sleepy", `there is no state "sleepy"; use one of awake, waking, going to sleep, failed, asleep`},
+		{newAdmin(t, admin.Options{}), "?pool=none", `there is no pool "none", nor any other now`},
+	} {
+		if got := read[admin.Problem](t, c.a, "/api/v1/actors"+c.path, 400); got.Detail != c.want {
+			t.Errorf("%s: %q, want %q", c.path, got.Detail, c.want)
+		}
+	}
+}
+
 func TestTheLotNamesWhoWaitsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmin(t, admin.Options{})
