@@ -314,7 +314,8 @@ func (s *server) observe(rec router.Record) {
 		return
 	}
 	ledger := rec.Budget.Ledger()
-	s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("id", rec.ID), slog.String("method", rec.Method), slog.String("actor", rec.Actor),
+	s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("id", rec.ID), slog.String("method", rec.Method), slog.String("host", sampled.Cut(rec.Host)),
+		slog.String("path", sampled.Cut(rec.Path)), slog.String("actor", rec.Actor),
 		slog.Int("status", rec.Status), slog.String("reason", string(rec.Reason)), slog.String("detail", rec.Detail), slog.String("wake", string(rec.Wake)),
 		slog.Duration("parked", rec.ParkedFor), slog.Duration("took", rec.Took), slog.String("ledger", ledger.String()))
 }

@@ -97,7 +97,8 @@ func (t *traces) span(ctx context.Context, said propagation.TextMapCarrier) (_ c
 
 func describe(span trace.Span, rec router.Record) {
 	span.SetAttributes(
-		attribute.String("http.request.method", sampled.Cut(rec.Method)), attribute.String("atenet.actor", rec.Actor),
+		attribute.String("http.request.method", sampled.Cut(rec.Method)), attribute.String("url.path", sampled.Cut(rec.Path)),
+		attribute.String("server.address", sampled.Cut(rec.Host)), attribute.String("atenet.actor", rec.Actor),
 		attribute.String("atenet.wake", string(rec.Wake)), attribute.Bool("atenet.parked", rec.Parked))
 	if rec.Reason != "" {
 		span.SetAttributes(attribute.String("atenet.reason", string(rec.Reason)), attribute.Int("http.response.status_code", rec.Status))

@@ -366,8 +366,9 @@ func (c *call) writeDeadline(r *routing) error {
 // record is what becomes known of the request here: how it ended after it was
 // let go, Envoy knows.
 func (c *call) record(refusal *router.Error) router.Record {
+	path, _, _ := strings.Cut(c.req.Path, "?")
 	rec := router.Record{
-		ID: c.req.Header("x-request-id"), At: c.arrived, Method: c.req.Method, Route: c.name.Route.Name, Actor: c.name.Actor,
+		ID: c.req.Header("x-request-id"), At: c.arrived, Method: c.req.Method, Host: c.req.Host, Path: path, Route: c.name.Route.Name, Actor: c.name.Actor,
 		Band: c.name.Route.Band, Took: time.Since(c.arrived), Budget: budget.From(c.budget),
 	}
 	if refusal != nil {

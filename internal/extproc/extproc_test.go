@@ -594,6 +594,20 @@ func TestBeginSeesEachRequestAndItsRecord(t *testing.T) {
 	})
 }
 
+func TestARecordSaysHostAndPathAndNoQuery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var records []router.Record
+		x := newRig(t, setup{o: extproc.Options{Begin: func(ctx context.Context, _ *extproc.Request) (context.Context, extproc.Trace) {
+			return ctx, extproc.Trace{End: func(rec router.Record) { records = append(records, rec) }}
+		}}})
+		x.hold(t, headers{":method", "GET", ":authority", "nobody.example:8080", ":path", "/a%2fb?key=secret"}).mustRefuse(0, router.UnknownActor)
+		x.hold(t, headers{":method", "CONNECT", ":authority", "nobody.example:443"}).mustRefuse(0, router.UnknownActor)
+		if len(records) != 2 || records[0].Host != "nobody.example:8080" || records[0].Path != "/a%2fb" || records[1].Host != "nobody.example:443" || records[1].Path != "" {
+			t.Errorf("the records are %+v", records)
+		}
+	})
+}
+
 // As in the built-in proxy: what the actor is told of the trace is the span's,
 // and without one the client's own.
 func TestTheActorIsToldTheSpanOfItsRequest(t *testing.T) {
