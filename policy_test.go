@@ -41,6 +41,7 @@ var imports = map[string]struct {
 	"internal/envoy":            {}, // a configuration: it knows nothing of what stands behind it
 	"internal/local":            {layover: []string{"internal/router", "turnstile", "budget"}},
 	"internal/sampled":          {std: true, layover: []string{"internal/router"}},
+	"internal/tracing":          {layover: []string{"internal/extproc", "internal/proxy", "internal/router", "internal/sampled"}},
 	"internal/substrate":        {layover: []string{"internal/router", "internal/substrate", "turnstile", "budget"}},
 	"internal/kube":             {layover: []string{"internal/router", "turnstile", "budget"}},
 	"internal/lateness":         {std: true}, // for tests
@@ -63,6 +64,7 @@ var testImports = map[string][]string{
 	"internal/proxy":     {"internal/router/planetest", "internal/lateness", "parking"},
 	"lane":               {"internal/lateness"},
 	"internal/admin":     {"internal/router/planetest", "parking", "budget", "turnstile"},
+	"internal/tracing":   {"budget"},
 	"internal/extproc":   {"internal/router/planetest", "parking", "internal/envoy"},
 }
 

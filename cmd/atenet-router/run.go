@@ -30,6 +30,7 @@ import (
 	"layover/internal/sampled"
 	"layover/internal/substrate"
 	"layover/internal/substrate/ateapi"
+	"layover/internal/tracing"
 	"layover/parking"
 )
 
@@ -108,7 +109,7 @@ type server struct {
 	own    *proxy.Proxy // the front without an Envoy; nil: there is none
 	admin  *admin.Admin
 	health *health.Server
-	traces *traces
+	traces *tracing.Traces
 
 	closeXDS context.CancelFunc
 	grpcs    []*grpc.Server // the front's is the first
@@ -126,10 +127,10 @@ func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) 
 			s.close()
 		}
 	}()
-	if s.traces, err = newTraces(context.Background(), log); err != nil {
+	if s.traces, err = tracing.New(context.Background(), log, program()); err != nil {
 		return nil, err
 	}
-	if s.conn, err = substrate.Dial(c.ateapi, c.access, append(s.traces.dialOptions(), newTrouble(log).dialOption())...); err != nil {
+	if s.conn, err = substrate.Dial(c.ateapi, c.access, tellTrace(), newTrouble(log).dialOption()); err != nil {
 		return nil, err
 	}
 	plane, err := substrate.New(ateapi.NewControlClient(s.conn), substrate.Options{
@@ -144,12 +145,12 @@ func start(c *config, plan envoy.Plan, shown []admin.Setting, log *slog.Logger) 
 	if s.admin, err = admin.New(admin.Options{Public: true, Version: cli.Version(), Name: "atenet-router", Settings: shown, ParkBudget: c.budget()}); err != nil {
 		return nil, err
 	}
-	s.router = router.New(plane, parking.NewLot(c.parkMax), router.Options{Observe: s.observe, Identity: traceOf})
+	s.router = router.New(plane, parking.NewLot(c.parkMax), router.Options{Observe: s.observe, Identity: tracing.Identity})
 	s.admin.SetRouter(s.router)
 	inForce := inForce(plan, shown)
 	s.admin.SetConfig(func() admin.Configuration { return inForce })
 	s.front = extproc.New(s.router, namer(c), extproc.Options{
-		ActorHeader: substrate.TargetHeader, ResponseLimit: c.routeTimeout, Begin: s.traces.begin, Log: log})
+		ActorHeader: substrate.TargetHeader, ResponseLimit: c.routeTimeout, Begin: s.traces.Envoy, Log: log})
 	if err := s.listenGRPC(); err != nil {
 		return nil, err
 	}
@@ -260,7 +261,7 @@ func (s *server) listenOwn() error {
 	if err != nil {
 		return err
 	}
-	s.own = proxy.New(s.router, proxy.Options{Name: ownNamer(s.config), Trace: s.traces.beginOwn, Log: s.log})
+	s.own = proxy.New(s.router, proxy.Options{Name: ownNamer(s.config), Trace: s.traces.Proxy, Log: s.log})
 	s.admin.SetFront(func() (int, map[string]uint64) {
 		seen := s.own.Stats()
 		return seen.Connections, seen.Events
@@ -353,7 +354,5 @@ func (s *server) close() {
 	if s.conn != nil {
 		s.conn.Close()
 	}
-	if s.traces != nil {
-		s.traces.close()
-	}
+	s.traces.Close()
 }

@@ -24,6 +24,7 @@ import (
 	"layover/internal/router"
 	"layover/internal/substrate"
 	"layover/internal/substrate/ateapi"
+	"layover/internal/tracing"
 	"layover/parking"
 )
 
@@ -64,11 +65,11 @@ func serveGRPCFor(t *testing.T, register func(*grpc.Server), options ...grpc.Dia
 
 // route sends a request's headers through a front with those traces, and returns
 // what the control plane heard and which headers the actor gets.
-func route(t *testing.T, traces *traces, traceparent string) (heard string, told map[string]string) {
+func route(t *testing.T, traces *tracing.Traces, traceparent string) (heard string, told map[string]string) {
 	t.Helper()
 	r, plane := overheard(t, traces, 80)
 	c, _ := parse(t)
-	front := extproc.New(r, namer(c), extproc.Options{Begin: traces.begin, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	front := extproc.New(r, namer(c), extproc.Options{Begin: traces.Envoy, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	client := extprocv3.NewExternalProcessorClient(serveGRPCFor(t, func(g *grpc.Server) { front.Register(g) }))
 	stream, err := client.Process(t.Context())
 	if err != nil {
@@ -95,19 +96,19 @@ func route(t *testing.T, traces *traces, traceparent string) (heard string, told
 
 // overheard is a router whose actors are at port of this machine, and its
 // control plane.
-func overheard(t *testing.T, traces *traces, port uint16) (*router.Router, *listening) {
+func overheard(t *testing.T, traces *tracing.Traces, port uint16) (*router.Router, *listening) {
 	t.Helper()
 	plane := &listening{heard: make(chan string, 1)}
-	conn := serveGRPCFor(t, func(g *grpc.Server) { ateapi.RegisterControlServer(g, plane) }, traces.dialOptions()...)
+	conn := serveGRPCFor(t, func(g *grpc.Server) { ateapi.RegisterControlServer(g, plane) }, tellTrace())
 	p, err := substrate.New(ateapi.NewControlClient(conn), substrate.Options{Port: port})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return router.New(p, parking.NewLot(1), router.Options{Identity: traceOf}), plane
+	return router.New(p, parking.NewLot(1), router.Options{Identity: tracing.Identity}), plane
 }
 
 // routeOwn is route through the front without an Envoy.
-func routeOwn(t *testing.T, traces *traces, traceparent string) (heard, told string) {
+func routeOwn(t *testing.T, traces *tracing.Traces, traceparent string) (heard, told string) {
 	t.Helper()
 	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		io.WriteString(w, req.Header.Get("traceparent"))
@@ -115,7 +116,7 @@ func routeOwn(t *testing.T, traces *traces, traceparent string) (heard, told str
 	defer worker.Close()
 	r, plane := overheard(t, traces, netip.MustParseAddrPort(worker.Listener.Addr().String()).Port())
 	c, _ := parse(t)
-	p := proxy.New(r, proxy.Options{Name: ownNamer(c), Trace: traces.beginOwn, Log: slog.New(slog.DiscardHandler)})
+	p := proxy.New(r, proxy.Options{Name: ownNamer(c), Trace: traces.Proxy, Log: slog.New(slog.DiscardHandler)})
 	front := httptest.NewServer(p.Handler())
 	defer front.Close()
 	req, err := http.NewRequest("GET", front.URL, nil)
@@ -137,12 +138,12 @@ func routeOwn(t *testing.T, traces *traces, traceparent string) (heard, told str
 }
 
 func TestTheOwnFrontTellsTheTraceToo(t *testing.T) {
-	if heard, told := routeOwn(t, &traces{}, given); heard != given || told != given {
+	if heard, told := routeOwn(t, nil, given); heard != given || told != given {
 		t.Errorf("without a collector the control plane is told %q, the actor %q; want %q", heard, told, given)
 	}
 	spans := tracetest.NewSpanRecorder()
-	traces := collect(sdk.WithSpanProcessor(spans))
-	defer traces.close()
+	traces := tracing.Collect(sdk.WithSpanProcessor(spans), program())
+	defer traces.Close()
 	heard, told := routeOwn(t, traces, given)
 	names := make(map[string]string)
 	for _, s := range spans.Ended() {
@@ -162,7 +163,7 @@ const (
 )
 
 func TestTheControlPlaneIsToldTheTraceOfTheRequest(t *testing.T) {
-	got, told := route(t, &traces{}, given)
+	got, told := route(t, nil, given)
 	if got != given {
 		t.Errorf("without a collector it is told %q, want %q", got, given)
 	}
@@ -173,8 +174,8 @@ func TestTheControlPlaneIsToldTheTraceOfTheRequest(t *testing.T) {
 
 func TestARequestHasASpanInItsTraceWithItsPhases(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
-	traces := collect(sdk.WithSpanProcessor(spans))
-	defer traces.close()
+	traces := tracing.Collect(sdk.WithSpanProcessor(spans), program())
+	defer traces.Close()
 	heard, told := route(t, traces, given)
 	ended := make(map[string]sdk.ReadOnlySpan)
 	for _, s := range spans.Ended() {

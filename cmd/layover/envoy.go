@@ -150,7 +150,7 @@ func (s *server) serveEnvoy() (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o := extproc.Options{Log: s.log, Dial: knock}
 	if s.traces != nil {
-		o.Begin = s.traces.beginEnvoys
+		o.Begin = s.traces.Envoy
 	}
 	e := &envoyFront{end: cancel, front: extproc.New(s.router, extproc.ByRoutes(s.router), o)}
 	e.front.SetTrust(s.config.envoyTrust())

@@ -22,6 +22,7 @@ import (
 	"layover/internal/proxy"
 	"layover/internal/router"
 	"layover/internal/sampled"
+	"layover/internal/tracing"
 	"layover/parking"
 )
 
@@ -38,7 +39,7 @@ type server struct {
 	lot    *parking.Lot
 	router *router.Router
 	proxy  *proxy.Proxy
-	traces *traces // nil: nobody collects
+	traces *tracing.Traces // nil: nobody collects
 	admin  *admin.Admin
 	cert   *certificate // nil: clear text
 	envoy  *envoyFront  // nil: there is no Envoy in front
@@ -93,11 +94,13 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 		ReadHeaderTimeout: c.HeaderTimeout, IdleTimeout: c.IdleTimeout,
 		MaxConnections: c.MaxConnections, MaxConcurrentStreams: c.MaxStreams,
 	}
-	if s.traces, err = newTraces(context.Background(), s.log); err != nil {
+	if s.traces, err = tracing.New(context.Background(), s.log, tracing.Program{
+		Name: "layover", Version: cli.Version(), Prefix: "layover.", Protocol: tracing.HTTP,
+	}); err != nil {
 		return nil, err
 	}
 	if s.traces != nil {
-		front.Trace = s.traces.begin
+		front.Trace = s.traces.Proxy
 	}
 	s.proxy = proxy.New(s.router, front)
 	if err := s.openAdmin(); err != nil {

@@ -52,9 +52,7 @@ func (s *server) stop(again <-chan os.Signal) error {
 	if s.adminServer != nil {
 		s.adminServer.Close()
 	}
-	if s.traces != nil {
-		s.traces.close()
-	}
+	s.traces.Close()
 	s.log.Info("stopped")
 	if errors.Is(cut, cli.ErrCutOff) {
 		return errors.Join(cli.ErrCutOff, err)
