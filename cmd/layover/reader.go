@@ -73,7 +73,7 @@ func (r *reader) parse(data []byte) *yaml.Node {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var document, second yaml.Node
 	if err := decoder.Decode(&document); err != nil {
-		r.syntax(err)
+		r.syntax(data, err)
 		return nil
 	}
 	if err := decoder.Decode(&second); err == nil {
@@ -87,7 +87,7 @@ func (r *reader) parse(data []byte) *yaml.Node {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-func (r *reader) syntax(err error) {
+func (r *reader) syntax(data []byte, err error) {
 	text := err.Error()
 	if text == "EOF" {
 		r.add(0, "the file is empty; begin with the output of 'layover check --example'")
@@ -98,9 +98,15 @@ func (r *reader) syntax(err error) {
 		text = text[len(m[0]):]
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			line = n
-			if strings.HasPrefix(text, "did not find expected") {
-				line++ // its parser, unlike its scanner, counts from 0
+			if strings.HasPrefix(text, "did not find expected") || strings.HasPrefix(text, "found a tab") {
+				line++ // it counts these from 0
 			}
+		}
+	}
+	if lines := bytes.Split(data, []byte("\n")); line <= len(lines) { // it says so of few tabs
+		if rest, tab := bytes.CutPrefix(bytes.TrimLeft(lines[line-1], " "), []byte("\t")); tab && len(bytes.TrimSpace(rest)) > 0 {
+			r.add(line, "this is not YAML: the line is indented with a tab; use spaces")
+			return
 		}
 	}
 	r.add(line, "this is not YAML: %s", text)
