@@ -92,6 +92,12 @@ func (p WaitingPage) MoveOn() []byte {
 	return piece("moveOn", map[string]any{"After": 0, "Here": p.Here})
 }
 
+// MoveOnLater is MoveOn in a stop, when who asks at once finds nobody listening:
+// it makes the browser wait for the next router first. after is at least 2 s.
+func (p WaitingPage) MoveOnLater(after time.Duration) []byte {
+	return piece("moveOn", map[string]any{"After": int(after.Seconds()), "Here": p.Here})
+}
+
 // Refused returns the last piece of a page whose request was refused with e. It
 // tries again only when e has a Retry-After.
 func (p WaitingPage) Refused(e *router.Error) []byte {

@@ -25,6 +25,15 @@ func TestAWaitingPageAllowsItselfItsStyleAndItsScriptAlone(t *testing.T) {
 	}
 }
 
+func TestAWaitingPageThatMovesOnLaterSaysSo(t *testing.T) {
+	text := string(WaitingPage{Here: "./x"}.MoveOnLater(5 * time.Second))
+	for _, want := range []string{"being restarted. This page goes on in 5 seconds.", `<script data-after="5">`, `content="5;url=./x"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the end of the page is\n%s\nwant %q in it", text, want)
+		}
+	}
+}
+
 func TestNothingInAWaitingPageIsMarkup(t *testing.T) {
 	const bad = `"><script>alert(1)</script>`
 	page := WaitingPage{Actor: bad, RequestID: bad, Here: Here("/"+bad, bad)}

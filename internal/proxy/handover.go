@@ -44,18 +44,19 @@ func (x *exchange) handoverKey() handoverKey {
 }
 
 // leave keeps a ride for who takes it within handoverTime; then, or once it is
-// withdrawn, it is done.
-func (h *handover) leave(key handoverKey, left handed) (withdraw func()) {
+// withdrawn, it is done. In a stop it does not stay: it is done at once.
+func (h *handover) leave(key handoverKey, left handed) (withdraw func(), stays bool) {
 	kept := &keptRide{handed: left}
 	withdraw = func() {
 		if h.remove(key, kept) {
 			left.ride.Done()
 		}
 	}
-	if !h.add(key, kept, withdraw) {
+	stays = h.add(key, kept, withdraw)
+	if !stays {
 		left.ride.Done()
 	}
-	return withdraw
+	return withdraw, stays
 }
 
 func (h *handover) add(key handoverKey, kept *keptRide, late func()) bool {

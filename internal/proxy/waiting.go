@@ -18,6 +18,10 @@ const (
 	// pageBeat is how often it says at least that it still waits: more often than
 	// anything between us and the browser closes a silent connection.
 	pageBeat = 5 * time.Second
+	// restartTime is how long a page that moves on in a stop waits before: connections
+	// are refused until the next router listens, and browsers then show an error of
+	// their own, which does not go on by itself.
+	restartTime = 5 * time.Second
 )
 
 // page is the waiting page of one request. The handler makes it and ends it;
@@ -188,9 +192,13 @@ func (x *exchange) moveOn() {
 	x.stopWatch()
 	x.record(http.StatusAccepted, nil)
 	// Before the page ends, because the browser may be faster than this goroutine.
-	withdraw := x.proxy.handover.leave(x.handoverKey(), handed{x.ride, x.actor, x.instead})
+	withdraw, stays := x.proxy.handover.leave(x.handoverKey(), handed{x.ride, x.actor, x.instead})
 	x.ride = nil
-	if !x.page.finish(x.page.pieces.MoveOn()) {
+	last := x.page.pieces.MoveOn()
+	if !stays {
+		last = x.page.pieces.MoveOnLater(restartTime)
+	}
+	if !x.page.finish(last) {
 		withdraw()
 	}
 }

@@ -586,6 +586,8 @@ func TestAStopKeepsNoRide(t *testing.T) {
 		if rec := h.last(); client.status != 202 || !rec.MovedOn || h.rides() != 0 {
 			t.Errorf("a page that was there when the stop began: record %+v, and %d rides are kept", rec, h.rides())
 		}
+		// Who asks at once finds nobody listening.
+		client.sees(t, []string{"being restarted", `data-after="5"`, `content="5;`}, "1.5s being restarted", `1.5s data-after="5"`, `1.5s content="5;`)
 		<-stopped
 	})
 }
