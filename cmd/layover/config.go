@@ -171,6 +171,19 @@ func readConfig(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxConfigSize+1))
 }
 
+// readAgain is readConfig of a router that runs. What is no file, such as a pipe,
+// is not opened: that can wait for ever, and a stop would wait with it.
+func readAgain(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file and cannot be read again; put one in its place", file)
+	}
+	return readConfig(file)
+}
+
 // digest tells one text of a file, or one reason why it cannot be read, from
 // another.
 func digest(data []byte, err error) string {

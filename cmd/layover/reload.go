@@ -17,7 +17,7 @@ import (
 func (s *server) reload() {
 	s.tell(stateReloading())
 	defer s.tell(stateReady)
-	data, err := readConfig(s.config.file)
+	data, err := readAgain(s.config.file)
 	s.tried = digest(data, err)
 	var next *config
 	if err == nil {
@@ -46,7 +46,7 @@ func (s *server) reload() {
 
 // reloadIfNew is reload, unless the last one already tried what is in the file.
 func (s *server) reloadIfNew() {
-	if digest(readConfig(s.config.file)) != s.tried {
+	if digest(readAgain(s.config.file)) != s.tried {
 		s.log.Info("reload: the file changed", "file", s.config.file)
 		s.reload()
 	}

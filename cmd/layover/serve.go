@@ -90,11 +90,15 @@ func serveConfig(c *config, out io.Writer, log *slog.Logger, level *slog.LevelVa
 	}
 	defer s.notifying()()
 	var changed chan struct{}
+	if info, err := os.Stat(c.file); watched && err == nil && !info.Mode().IsRegular() {
+		log.Info("the configuration is no regular file: it is not read again", "file", c.file)
+		watched = false
+	}
 	if watched {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		changed = make(chan struct{}, 1)
-		look := func() string { return digest(readConfig(c.file)) }
+		look := func() string { return digest(readAgain(c.file)) }
 		go watch(ctx, look, c.sum, changed) // ends with ctx; nobody waits, as it may hang
 	}
 	return s.run(reload, stop, changed)

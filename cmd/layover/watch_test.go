@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,13 +118,13 @@ func TestEachWayToReplaceAFileIsSeen(t *testing.T) {
 	for way, begin := range files {
 		t.Run(way, func(t *testing.T) {
 			name, replace := begin(t, t.TempDir(), "one")
-			before := digest(readConfig(name))
+			before := digest(readAgain(name))
 			replace("two")
-			if now := digest(readConfig(name)); now == before {
+			if now := digest(readAgain(name)); now == before {
 				t.Error("the look finds nothing new")
 			}
 			replace("one")
-			if now := digest(readConfig(name)); now != before {
+			if now := digest(readAgain(name)); now != before {
 				t.Error("the look does not find the first text again")
 			}
 		})
@@ -144,4 +145,28 @@ func TestR74_AFileThatChangesIsReloadedByItself(t *testing.T) {
 	p.write("lot: 8\n" + rest)
 	until(t, "the reload", func() bool { return p.logged("lot is 8 spots, before 9 spots") })
 	p.served("a.test")
+}
+
+func TestR74_APipeInPlaceOfTheFileHoldsUpNoStop(t *testing.T) {
+	rest := byName + "actors:\n" + testActor("a", 0, "")
+	p := serving(t, t.TempDir(), rest)
+	name := filepath.Join(p.folder, "f.yaml")
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(syscall.SIGHUP)
+	until(t, "the pipe to be told", func() bool { return p.logged("the configuration in force stays", "no regular file") })
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	p.write("lot: 8\n" + rest)
+	until(t, "the reload", func() bool { return p.logged("lot is 8 spots") })
+	p.served("a.test")
+	p.signal(syscall.SIGTERM)
+	if code := p.exit(); code != 0 {
+		t.Errorf("it ends with %d", code)
+	}
 }
