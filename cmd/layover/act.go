@@ -112,7 +112,7 @@ func unchanged(name string, p *admin.Problem) error {
 func resizeCommand() *cobra.Command {
 	var r reach
 	cmd := &cobra.Command{
-		Use:   "resize pool workers",
+		Use:   "resize pool number",
 		Short: "Give a pool another number of workers",
 		Long: `Resize gives a pool so many workers. More go to those in line at once; of fewer, idle actors go to sleep now, and
 busy ones when they are done. It lasts until the configuration is read again, or the router starts again.

@@ -144,7 +144,11 @@ func (c *client) send(ctx context.Context, method, path string, body any) (*http
 
 func (c *client) readToken() (string, error) {
 	if c.token != "" {
-		return readToken(c.token)
+		token, err := readToken(c.token)
+		if err != nil {
+			return "", fmt.Errorf("--token-file: %w", err)
+		}
+		return token, nil
 	}
 	var err error
 	for _, dir := range c.folders {

@@ -89,6 +89,9 @@ func TestARunningRouterIsLookedAtAndChanged(t *testing.T) {
 	if err := os.Remove(filepath.Join(p.folder, "state", tokenFile)); err != nil {
 		t.Fatal(err)
 	}
+	if _, stderr := p.says(1, "sleep", "a", "--token-file", "no-such-file"); !strings.HasPrefix(stderr, "layover: --token-file: ") {
+		t.Errorf("a file that is not there: %q", stderr)
+	}
 	if _, stderr := p.says(1, "sleep", "a"); !strings.Contains(stderr, "name the file that has it with --token-file") {
 		t.Errorf("without a token: %s", stderr)
 	}
@@ -183,6 +186,9 @@ func TestAWakeUpThatFailsIsExplained(t *testing.T) {
 	if out, stderr := p.says(0, "ps", "nothing-like-it"); out != "" || !strings.HasPrefix(stderr, "no actor matches") {
 		t.Errorf("ps of nothing prints %q and says %q", out, stderr)
 	}
+	if _, stderr := p.says(0, "ps", "nothing-like-it", "--state", "failed"); !strings.Contains(stderr, "is asleep again, with its ERROR") {
+		t.Errorf("ps of nothing that failed says %q", stderr)
+	}
 	if _, stderr := p.says(0, "logs", "gone"); !strings.HasPrefix(stderr, "gone has printed nothing yet\ngone is ") ||
 		!strings.Contains(stderr, ": the actor did not start: cannot run /no/such/program: no such file or directory\n") {
 		t.Errorf("logs of who never ran: %q", stderr)
@@ -231,6 +237,13 @@ func TestAWaterfallShowsWhatOverlapsAndWhatIsShort(t *testing.T) {
 func TestAWaterfallSaysThatAWaitingPageMovedOn(t *testing.T) {
 	got := waterfall(admin.Request{Status: 202, MovedOn: true, Took: 3 * time.Second, Wake: "triggered"})
 	if want := "\n202, a waiting page that moved on after 3s; it began a wake-up\n"; !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant in it %q", got, want)
+	}
+}
+
+func TestAWaterfallOfABackOffSaysThatNothingWasStarted(t *testing.T) {
+	got := waterfall(admin.Request{Status: 503, Reason: "backing_off", Took: time.Millisecond, Wake: "triggered"})
+	if want := "\n503 backing_off after 1ms; no start was due yet\n"; !strings.Contains(got, want) {
 		t.Errorf("got\n%s\nwant in it %q", got, want)
 	}
 }

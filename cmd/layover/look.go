@@ -50,7 +50,11 @@ exited.`,
 				return printJSON(cmd.OutOrStdout(), actors)
 			}
 			if len(actors) == 0 {
-				_, err := fmt.Fprintln(cmd.ErrOrStderr(), "no actor matches; one of a template is there while it is wanted or awake")
+				text := "no actor matches; one of a template is there while it is wanted or awake"
+				if router.State(state) == router.Failed {
+					text = "no actor matches; one that failed is asleep again, with its ERROR, once its next start is due"
+				}
+				_, err := fmt.Fprintln(cmd.ErrOrStderr(), text)
 				return err
 			}
 			return printActors(cmd.OutOrStdout(), time.Now(), actors)
@@ -244,14 +248,16 @@ func waterfall(rec admin.Request) string {
 		fmt.Fprintf(&b, " instead of %s", clean(rec.Instead))
 	}
 	fmt.Fprintf(&b, ", band %d\n%s after %s", rec.Band, ending(rec), brief(rec.Took))
-	switch rec.Wake {
-	case router.WakeNone:
+	switch {
+	case rec.Reason == router.BackingOff:
+		b.WriteString("; no start was due yet")
+	case rec.Wake == router.WakeNone:
 		b.WriteString("; the actor was awake")
-	case router.WakeTriggered:
+	case rec.Wake == router.WakeTriggered:
 		b.WriteString("; it began a wake-up")
-	case router.WakeJoined:
+	case rec.Wake == router.WakeJoined:
 		b.WriteString("; it joined a wake-up under way")
-	case router.WakeSpared:
+	case rec.Wake == router.WakeSpared:
 		b.WriteString("; the answer is the actor's state")
 	}
 	if rec.Parked {
