@@ -248,6 +248,17 @@ func TestAWaterfallOfABackOffSaysThatNothingWasStarted(t *testing.T) {
 	}
 }
 
+func TestTopSaysThatANewerConfigurationIsRefused(t *testing.T) {
+	v := view{Status: admin.Status{Name: "layover", State: "ready", ConfigProblems: []string{"f.yaml:3: no", "f.yaml:4: no"}}}
+	if got, want := v.text(80), "\na newer configuration is refused: f.yaml:3: no; and 1 more\nlot: "; !strings.Contains(got, want) {
+		t.Errorf("got\n%s\nwant in it %q", got, want)
+	}
+	v.Status.ConfigProblems = nil
+	if got := v.text(80); strings.Contains(got, "refused:") {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func TestAScreenIsCutToTheTerminal(t *testing.T) {
 	for want, got := range map[string]string{
 		"abcdefgh\x1b[K\r\nxy\x1b[K\r\nq: end; 1 more line below\x1b[K": fitted("abcdefgh\nxy\nlost\n", 30, 3),

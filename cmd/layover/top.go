@@ -182,6 +182,12 @@ func (v view) text(columns int) string {
 			fmt.Fprintf(&b, ", %d %s", n, state)
 		}
 	}
+	if n := len(s.ConfigProblems); n > 0 {
+		fmt.Fprintf(&b, "\na newer configuration is refused: %s", clean(s.ConfigProblems[0]))
+		if n > 1 {
+			fmt.Fprintf(&b, "; and %d more", n-1)
+		}
+	}
 	spots := "unlimited spots"
 	if s.Lot.Capacity != nil {
 		spots = count(*s.Lot.Capacity, "spot")

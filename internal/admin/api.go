@@ -32,6 +32,8 @@ type Status struct {
 	Totals   router.Totals        `json:"totals"`
 	Actors   map[router.State]int `json:"actors"` // by state
 	Pools    int                  `json:"pools"`
+	// What is wrong with a newer text of the configuration file, which was refused.
+	ConfigProblems []string `json:"config_problems,omitempty"`
 }
 
 // Actor is one actor.
@@ -232,6 +234,9 @@ func (a *Admin) statusOf(seen router.Snapshot) Status {
 		Actors: make(map[router.State]int), Pools: len(seen.Plane.Pools)}
 	for _, actor := range seen.Plane.Actors {
 		s.Actors[actor.State]++
+	}
+	if c := a.configNow(); c != nil {
+		s.ConfigProblems = c.Problems
 	}
 	return s
 }

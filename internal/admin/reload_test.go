@@ -19,6 +19,13 @@ func TestAReloadIsShownAndCounted(t *testing.T) {
 		}
 	}
 	a := newAdmin(t, admin.Options{})
+	inStatus := func() int {
+		var s admin.Status
+		if err := json.Unmarshal(ask(a, "GET", "http://localhost/api/v1/status").Body.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		return len(s.ConfigProblems)
+	}
 	status := func() (s shown) {
 		if err := json.Unmarshal(ask(a, "GET", "http://localhost/statusz.json").Body.Bytes(), &s); err != nil {
 			t.Fatal(err)
@@ -49,10 +56,16 @@ func TestAReloadIsShownAndCounted(t *testing.T) {
 		t.Errorf("after a refused one the configuration is %+v", c)
 	}
 	metrics(`layover_config_reloads_total{result="refused"} 1`, `layover_config_last_reload_successful 0`)
+	if n := inStatus(); n != 20 {
+		t.Errorf("the API's status has %d problems of the refused one, want 20", n)
+	}
 
 	a.Reloaded("two", nil)
 	if c := status().Config; c.Digest != "two" || c.Failed != nil || c.Problems != nil {
 		t.Errorf("after a good one the configuration is %+v", c)
+	}
+	if n := inStatus(); n != 0 {
+		t.Errorf("the API's status has %d problems of the good one", n)
 	}
 	metrics(`layover_config_reloads_total{result="done"} 1`, `layover_config_reloads_total{result="refused"} 1`, `layover_config_last_reload_successful 1`)
 }
