@@ -669,12 +669,13 @@ func TestWaitingPagesOverTheWire(t *testing.T) {
 				}
 				until(t, "the spot is free", func() bool { return f.lot.Snapshot().Active == 0 })
 
-				done := do(client, asBrowser(f.request("GET", "a", "/", nil)))
-				until(t, "another one waits", func() bool { return f.lot.Snapshot().Active == 1 })
-				<-time.After(50 * time.Millisecond)
+				if resp, err = client.Do(asBrowser(f.request("GET", "a", "/", nil))); err != nil {
+					t.Fatal(err)
+				}
+				defer resp.Body.Close()
 				f.wake("a")
-				if r := get(t, done); r.resp.StatusCode != 202 || !strings.Contains(r.body, "</html>") {
-					t.Errorf("the page: %d %s", r.resp.StatusCode, r.body)
+				if body, err := io.ReadAll(resp.Body); resp.StatusCode != 202 || err != nil || !strings.Contains(string(body), "</html>") {
+					t.Errorf("the page: %d %v %s", resp.StatusCode, err, body)
 				}
 				if r := get(t, do(client, asBrowser(f.request("GET", "a", "/", nil)))); r.resp.StatusCode != 200 || r.body != "hello" {
 					t.Errorf("the next request: %d %s", r.resp.StatusCode, r.body)
