@@ -43,6 +43,25 @@ func TestR54_R55_EnvoyStripsPrivateHeadersBothWays(t *testing.T) {
 	mustRefuse(t, get(c, "demo/nobody"), http.StatusNotFound, "unknown_actor")
 }
 
+// As with the built-in proxy: the id of a request is in the answer, whoever gave
+// it, and in what the actor got; a client's own is not taken.
+func TestEachAnswerHasTheRequestsID(t *testing.T) {
+	c := start(t, 1, 0)
+	ask := func(name string) *http.Request {
+		req := c.Request("GET", name, "/headers", nil)
+		req.Header.Set("X-Request-Id", "forged")
+		return req
+	}
+	served := mustServe(t, send(ask("demo/a")), cluster.IP(0))
+	if ids := served.header.Values("X-Request-Id"); len(ids) != 1 || len(ids[0]) < 16 || !strings.Contains(served.body, "X-Request-Id: "+ids[0]+"\r\n") {
+		t.Errorf("the answer has the ids %q, the actor got\n%s", ids, served.body)
+	}
+	refused := mustRefuse(t, send(ask("demo/nobody")), http.StatusNotFound, "unknown_actor")
+	if ids := refused.header.Values("X-Request-Id"); len(ids) != 1 || !strings.Contains(refused.body, `"request_id":"`+ids[0]+`"`) {
+		t.Errorf("the refusal has the ids %q and the body %s", ids, refused.body)
+	}
+}
+
 func TestTheActorIsToldTheRoutersSpan(t *testing.T) {
 	const trace, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	ask := func(c *cluster.Cluster) string {

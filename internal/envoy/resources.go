@@ -160,17 +160,18 @@ func (b *builder) listener(name, addr string, tls *corev3.TransportSocket) *list
 
 func (b *builder) connectionManager(name string, trusted bool) *hcmv3.HttpConnectionManager {
 	m := &hcmv3.HttpConnectionManager{
-		StatPrefix:                 name,
-		UseRemoteAddress:           wrapperspb.Bool(true),
-		NormalizePath:              wrapperspb.Bool(false), // paths reach actors byte for byte
-		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
-		Proxy_100Continue:          true, // an upload begins when there is an actor, not while the request is held
-		MaxRequestHeadersKb:        wrapperspb.UInt32(60),
-		RequestHeadersTimeout:      durationpb.New(10 * time.Second),
-		StreamIdleTimeout:          durationpb.New(b.plan.StreamIdle),
-		HttpProtocolOptions:        &corev3.Http1ProtocolOptions{EnableTrailers: true},
-		Http2ProtocolOptions:       b.downstreamH2(),
-		UpgradeConfigs:             []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}, {UpgradeType: "websocket"}},
+		StatPrefix:                   name,
+		UseRemoteAddress:             wrapperspb.Bool(true),
+		NormalizePath:                wrapperspb.Bool(false), // paths reach actors byte for byte
+		ServerHeaderTransformation:   hcmv3.HttpConnectionManager_PASS_THROUGH,
+		AlwaysSetRequestIdInResponse: true, // who was refused can name it, and who was served, too
+		Proxy_100Continue:            true, // an upload begins when there is an actor, not while the request is held
+		MaxRequestHeadersKb:          wrapperspb.UInt32(60),
+		RequestHeadersTimeout:        durationpb.New(10 * time.Second),
+		StreamIdleTimeout:            durationpb.New(b.plan.StreamIdle),
+		HttpProtocolOptions:          &corev3.Http1ProtocolOptions{EnableTrailers: true},
+		Http2ProtocolOptions:         b.downstreamH2(),
+		UpgradeConfigs:               []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}, {UpgradeType: "websocket"}},
 		HttpFilters: []*hcmv3.HttpFilter{
 			{Name: "envoy.filters.http.ext_proc", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(b.processing(trusted))}},
 			{Name: "envoy.filters.http.router", ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: b.pack(&routerv3.Router{})}},
