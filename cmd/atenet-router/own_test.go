@@ -120,6 +120,19 @@ func TestTheOwnFrontWakesActorsWithoutAnEnvoy(t *testing.T) {
 	if status, body := ask(t, c.listen, "elsewhere"); status != 404 || !strings.Contains(body, "invalid actor reference") {
 		t.Errorf("for a host that names none: %d %q", status, body)
 	}
+	twice, err := http.NewRequest("GET", "http://"+c.listen, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice.Header["Ate-Target-Actor"] = []string{"demo/a", "demo/b"}
+	resp, err := http.DefaultClient.Do(twice)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 404 {
+		t.Errorf("for two target headers: %d", resp.StatusCode)
+	}
 	if n := plane.Resumes("demo/a"); n != 1 {
 		t.Errorf("it was resumed %d times", n)
 	}

@@ -170,12 +170,16 @@ func (c *config) route() router.Route {
 	return router.Route{Name: "actors", Budget: c.budget(), MaxBudget: c.budget()}
 }
 
+// targetOf is what the target headers of a request say. Two are no actor's name:
+// a proxy in front may have added its own behind the client's.
+func targetOf(values []string) string { return strings.Join(values, ",") }
+
 // ownNamer is namer for the front without an Envoy. The actor is told its name
 // there, too.
 func ownNamer(c *config) proxy.Namer {
 	route := c.route()
 	return func(req *http.Request) (router.Route, string, error) {
-		ref, err := substrate.Locate(req.Header.Get(substrate.TargetHeader), req.Host, c.hostSuffix)
+		ref, err := substrate.Locate(targetOf(req.Header.Values(substrate.TargetHeader)), req.Host, c.hostSuffix)
 		if err != nil {
 			return route, "", err
 		}
@@ -188,7 +192,7 @@ func ownNamer(c *config) proxy.Namer {
 func namer(c *config) extproc.Namer {
 	route := c.route()
 	return func(req *extproc.Request) (extproc.Name, error) {
-		ref, err := substrate.Locate(req.Header(substrate.TargetHeader), req.Host, c.hostSuffix)
+		ref, err := substrate.Locate(targetOf(req.Values(substrate.TargetHeader)), req.Host, c.hostSuffix)
 		if err != nil {
 			return extproc.Name{Route: route}, err
 		}

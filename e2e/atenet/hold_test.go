@@ -37,6 +37,9 @@ func TestTheTargetHeaderNamesTheActor(t *testing.T) {
 	req.Header.Set("ate-target-actor", "demo/b")
 	req.Header.Set("x-envoy-original-dst-host", "127.0.0.1:1") // a client has no say in this
 	mustServe(t, send(req), cluster.IP(0))
+	req = c.Request("GET", "demo/a", "/", nil)
+	req.Header["Ate-Target-Actor"] = []string{"demo/a", "demo/b"}
+	mustRefuse(t, send(req), http.StatusNotFound, "unknown_actor")
 	if c.Plane.Resumes("demo/b") != 1 || c.Plane.Resumes("demo/a") != 0 {
 		t.Error("another actor was resumed")
 	}

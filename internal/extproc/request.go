@@ -58,6 +58,9 @@ func (r *Request) Header(name string) string {
 	return ""
 }
 
+// Values returns all values of the header called name, in any case of letters.
+func (r *Request) Values(name string) []string { return r.header(name)[name] }
+
 // Port returns the port that a CONNECT asks for: that of its authority. Zero:
 // it names none, or the request is no CONNECT.
 func (r *Request) Port() uint16 { return r.port }

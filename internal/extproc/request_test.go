@@ -22,8 +22,8 @@ func TestHeadersAreReadInBothOfTheirForms(t *testing.T) {
 		"host":             {r.Host, "a.example:80"},
 		"a raw value":      {r.Header("ACTOR"), "raw"},
 		"no header":        {r.Header("acto"), ""},
-		"all of one name":  {strings.Join(r.header("actor")["actor"], ","), "raw,second"},
-		"none of one name": {strings.Join(r.header("other")["other"], ","), ""},
+		"all of one name":  {strings.Join(r.Values("actor"), ","), "raw,second"},
+		"none of one name": {strings.Join(r.Values("other"), ","), ""},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s = %q, want %q", what, pair[0], pair[1])
