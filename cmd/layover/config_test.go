@@ -439,3 +439,22 @@ func TestAFileWithoutAPlaceForItsStateIsRefused(t *testing.T) {
 		t.Errorf("parseConfig = %v, want an error about state", err)
 	}
 }
+
+func TestConnectionsAreBoundedWhereAFullLotWouldTakeAllOpenFiles(t *testing.T) {
+	for _, test := range []struct {
+		lot, bound int
+		limit      uint64
+		want       int
+	}{
+		{lot: 1024, limit: 2148, want: 0}, // room for all
+		{lot: 1024, limit: 2147, want: 1023},
+		{lot: 1024, limit: 64, want: 21},
+		{lot: 1024, limit: 1, want: 1},
+		{lot: 1024, limit: 64, bound: 500, want: 500},
+		{lot: parking.Unlimited, limit: 64, want: 0}, // as who wrote it wants it
+	} {
+		if got := connections(&config{Lot: test.lot, MaxConnections: test.bound}, test.limit); got != test.want {
+			t.Errorf("%+v: %d connections", test, got)
+		}
+	}
+}

@@ -56,7 +56,7 @@ var errClaim = errors.New("demo: not everything held")
 const demoFiles = 256
 
 func runDemo(ctx context.Context, out io.Writer, once bool) error {
-	if limit, ok := openFiles(); ok && limit < demoFiles {
+	if limit := openFiles(); limit < demoFiles {
 		return fmt.Errorf("demo: it needs %d open files and may have %d; allow more: ulimit -n %[1]d", demoFiles, limit)
 	}
 	d, err := newDemo(out)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -92,7 +93,7 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 	front := proxy.Options{
 		Trust: c.trust(), Log: log,
 		ReadHeaderTimeout: c.HeaderTimeout, IdleTimeout: c.IdleTimeout,
-		MaxConnections: c.MaxConnections, MaxConcurrentStreams: c.MaxStreams,
+		MaxConnections: connections(c, openFiles()), MaxConcurrentStreams: c.MaxStreams,
 	}
 	if s.traces, err = tracing.New(context.Background(), s.log, tracing.Program{
 		Name: "layover", Version: cli.Version(), Prefix: "layover.", Protocol: tracing.HTTP,
@@ -120,24 +121,43 @@ func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(rout
 	return s, nil
 }
 
-// warnOfDescriptors says when the lot is larger than what the system lets this
-// process hold: a parked request needs a connection, and another one when its
-// actor is awake. Go has raised the limit as far as it can.
-func (s *server) warnOfDescriptors() {
-	limit, ok := openFiles()
-	if !ok || s.config.Lot == parking.Unlimited {
-		return
+// descriptors returns how many open files a full lot of c needs: a parked request
+// needs a connection, and another one when its actor is awake. 0: any number.
+func descriptors(c *config) uint64 {
+	if c.Lot == parking.Unlimited {
+		return 0
 	}
-	if need := 2*uint64(s.config.Lot) + 100; limit < need {
-		s.log.Warn("the lot is larger than the limit of open files allows; raise it (ulimit -n, LimitNOFILE=)", "lot", s.config.Lot, "need", need, "limit", limit)
+	return 2*uint64(c.Lot) + 100
+}
+
+// connections returns how many connections of clients there may be at once. It is
+// what c says, but where c has no bound and a full lot would need more open files
+// than limit: without a bound those who wait would have all of them, and no start
+// could be probed, no awake actor reached and no operator answered. It is not for
+// everybody, because a bound costs each request a look at who is idle.
+func connections(c *config, limit uint64) int {
+	if c.MaxConnections > 0 || limit >= descriptors(c) {
+		return c.MaxConnections
+	}
+	return max(int(limit-min(limit/3, 100))/2, 1)
+}
+
+// warnOfDescriptors says when the lot is larger than what the system lets this
+// process hold. Go has raised the limit as far as it can.
+func (s *server) warnOfDescriptors() {
+	limit := openFiles()
+	if need := descriptors(s.config); limit < need {
+		s.log.Warn("the lot is larger than the limit of open files allows; raise it (ulimit -n, LimitNOFILE=)", "lot", s.config.Lot, "need", need, "limit", limit, "max_connections", connections(s.config, limit))
 	}
 }
 
 // openFiles returns how many files the system lets this process have open.
-func openFiles() (limit uint64, ok bool) {
+func openFiles() (limit uint64) {
 	var rlimit syscall.Rlimit
-	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &rlimit)
-	return uint64(rlimit.Cur), err == nil
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &rlimit) != nil {
+		return math.MaxUint64
+	}
+	return uint64(rlimit.Cur)
 }
 
 // close undoes a start that failed half-way.
