@@ -92,6 +92,9 @@ that take no company.`,
   jobs-mcp list --company acme --workplace remote
   jobs-mcp list --board remotive --since 7d --timeout 10s --json`,
 		RunE: func(cmd *cobra.Command, words []string) error {
+			if q.Limit == 0 { // to the tool: the usual number
+				return errors.New(`--limit "0": 1 to 100`)
+			}
 			q.Text = strings.Join(words, " ")
 			return a.do(cmd.Context(), func(ctx context.Context, r *reader) error {
 				return list(ctx, r, q, a.json, cmd.OutOrStdout(), newBar(os.Stderr))

@@ -262,6 +262,7 @@ func TestMistakesAreNamedByTheirFlag(t *testing.T) {
 	}{
 		{"list --boards-at 10.0.0.1:80", `--boards-at: "10.0.0.1:80" is no address of this machine alone`},
 		{"list --boards-at 127.0.0.1:1 --limit 101", `--limit "101": 1 to 100`},
+		{"list --boards-at 127.0.0.1:1 --limit 0", `--limit "0": 1 to 100`},
 		{"list --boards-at 127.0.0.1:1 --salary-min 7", `--salary-currency "": needed with --salary-min`},
 		{"list --boards-at 127.0.0.1:1 --source nope:x", `--source "nope:x": board:company, where board is one of`},
 		{"list --boards-at 127.0.0.1:1 --timeout 0s", `--timeout: 0s: write a time above 0`},
