@@ -160,7 +160,7 @@ func (c *client) readToken() (string, error) {
 	if errors.Is(err, os.ErrPermission) {
 		return "", fmt.Errorf("%w: run this as the router's user, or name a file with the token with --token-file", err)
 	}
-	return "", fmt.Errorf("there is no token for this router in %s; name the file that has it with --token-file", strings.Join(slices.Compact(c.folders), " or "))
+	return "", fmt.Errorf("there is no token for this router in %s; name the file that has it with --token-file (an atenet-router has none, and changes nothing)", strings.Join(slices.Compact(c.folders), " or "))
 }
 
 // fetch decodes the answer to a GET.
