@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 	_ "time/tzdata" // zones of keep_awake, where the machine has none
 
@@ -172,16 +173,21 @@ func readConfig(file string) ([]byte, error) {
 }
 
 // readAgain is readConfig of a router that runs. What is no file, such as a pipe,
-// is not opened: that can wait for ever, and a stop would wait with it.
+// is not waited for: that can last for ever, and a stop would wait with it.
 func readAgain(file string) ([]byte, error) {
-	info, err := os.Stat(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a pipe just now
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file and cannot be read again; put one in its place", file)
 	}
-	return readConfig(file)
+	return io.ReadAll(io.LimitReader(f, maxConfigSize+1))
 }
 
 // digest tells one text of a file, or one reason why it cannot be read, from

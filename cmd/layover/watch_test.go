@@ -163,6 +163,7 @@ func TestR74_APipeInPlaceOfTheFileHoldsUpNoStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.write("lot: 8\n" + rest)
+	p.signal(syscall.SIGHUP)
 	until(t, "the reload", func() bool { return p.logged("lot is 8 spots") })
 	p.served("a.test")
 	p.signal(syscall.SIGTERM)
