@@ -18,7 +18,7 @@ func (s *server) reload() {
 	s.tell(stateReloading())
 	defer s.tell(stateReady)
 	data, err := readAgain(s.config.file)
-	s.tried = digest(data, err)
+	s.setTried(digest(data, err))
 	var next *config
 	if err == nil {
 		next, err = parseConfig(s.config.file, data)
@@ -44,9 +44,12 @@ func (s *server) reload() {
 	s.admin.Reloaded(s.config.sum, []string{text})
 }
 
+func (s *server) lastTried() string        { return s.tried.Load().(string) }
+func (s *server) setTried(digested string) { s.tried.Store(digested) }
+
 // reloadIfNew is reload, unless the last one already tried what is in the file.
 func (s *server) reloadIfNew() {
-	if digest(readAgain(s.config.file)) != s.tried {
+	if digest(readAgain(s.config.file)) != s.lastTried() {
 		s.log.Info("reload: the file changed", "file", s.config.file)
 		s.reload()
 	}

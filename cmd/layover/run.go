@@ -34,7 +34,7 @@ type server struct {
 	access   atomic.Bool         // each request has a line at info
 	outcomes func(router.Record) // logs those that were not served
 	config   *config             // in force; only the goroutine in run uses it after start
-	tried    string              // digest of what the last reload read; only that goroutine uses it
+	tried    atomic.Value        // string: digest of what the last reload read
 
 	plane  *local.Plane
 	lot    *parking.Lot
@@ -57,8 +57,9 @@ type server struct {
 // called with each request that has its answer; it may be nil. After an error
 // nothing of it is left.
 func start(c *config, log *slog.Logger, level *slog.LevelVar, observer func(router.Record)) (_ *server, err error) {
-	s := &server{log: log, level: level, config: c, tried: c.sum, observer: observer, outcomes: sampled.Outcomes(log, cli.Plain), tell: func(string) {}, failed: make(chan error, len(c.Listen)+3)}
+	s := &server{log: log, level: level, config: c, observer: observer, outcomes: sampled.Outcomes(log, cli.Plain), tell: func(string) {}, failed: make(chan error, len(c.Listen)+3)}
 	s.access.Store(c.AccessLog)
+	s.setTried(c.sum)
 	defer func() {
 		if err != nil {
 			s.close()

@@ -99,7 +99,7 @@ func serveConfig(c *config, out io.Writer, log *slog.Logger, level *slog.LevelVa
 		defer cancel()
 		changed = make(chan struct{}, 1)
 		look := func() string { return digest(readAgain(c.file)) }
-		go watch(ctx, look, c.sum, changed) // ends with ctx; nobody waits, as it may hang
+		go watch(ctx, look, s.lastTried, changed) // ends with ctx; nobody waits, as it may hang
 	}
 	return s.run(reload, stop, changed)
 }

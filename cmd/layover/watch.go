@@ -12,14 +12,16 @@ import (
 // the folders on the way.
 const watchEvery = time.Second
 
-// watch sends to changed when look returns something else than before twice in
-// a row, so that nobody reads a file that is half written. before is what is
-// known already. It returns when ctx ends; a look that hangs, as one at a dead
-// mount can, holds up only watch.
-func watch(ctx context.Context, look func() string, before string, changed chan<- struct{}) {
+// watch sends to changed when look returns the same twice in a row, so that
+// nobody reads a file that is half written, and that is not what tried returns,
+// the last that was put into force or refused. It sends again until that has
+// changed: whoever reads then may have found the file missing, and gone back to
+// before. It returns when ctx ends; a look that hangs, as one at a dead mount
+// can, holds up only watch.
+func watch(ctx context.Context, look, tried func() string, changed chan<- struct{}) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	last := before
+	last := tried()
 	for {
 		select {
 		case <-ctx.Done():
@@ -27,8 +29,7 @@ func watch(ctx context.Context, look func() string, before string, changed chan<
 		case <-ticker.C:
 		}
 		now := look()
-		if now == last && now != before {
-			before = now
+		if now == last && now != tried() {
 			select {
 			case changed <- struct{}{}:
 			default: // one that nobody took yet is as good

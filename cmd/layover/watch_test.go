@@ -16,15 +16,18 @@ func TestWatchTellsOfATextThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var text atomic.Value
+		var text, tried atomic.Value
 		text.Store("one")
+		tried.Store("one")
 		changed := make(chan struct{}, 1)
-		go watch(ctx, func() string { return text.Load().(string) }, "one", changed)
-		told := func(after time.Duration) bool {
+		load := func(of *atomic.Value) func() string { return func() string { return of.Load().(string) } }
+		go watch(ctx, load(&text), load(&tried), changed)
+		told := func(after time.Duration) bool { // and tries what is there
 			time.Sleep(after)
 			synctest.Wait()
 			select {
 			case <-changed:
+				tried.Store(text.Load())
 				return true
 			default:
 				return false
@@ -50,6 +53,10 @@ func TestWatchTellsOfATextThatStays(t *testing.T) {
 		text.Store("one")
 		if !told(2 * time.Second) {
 			t.Error("not told of a text that came back")
+		}
+		tried.Store("no such file") // in the midst of a change, say by HUP
+		if !told(time.Second) {
+			t.Error("not told of a text that is there while another one was tried last")
 		}
 		text.Store("three")
 		time.Sleep(2 * time.Second)
