@@ -229,6 +229,28 @@ func TestServerSentEventsPassOneByOneWithTheirTrailer(t *testing.T) {
 	}
 }
 
+// Some proxies and health checks still speak it to what is behind them.
+func TestHTTP10WakesItsActor(t *testing.T) {
+	c := start(t, 1, 0)
+	req := c.Request("GET", "demo/a", "/", nil)
+	conn, err := net.Dial("tcp", c.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET / HTTP/1.0\r\nHost: %s\r\n", req.Host)
+	req.Header.Write(conn)
+	io.WriteString(conn, "\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body) // to the end of the connection
+	if err != nil || resp.StatusCode != http.StatusOK || len(body) == 0 || len(resp.TransferEncoding) > 0 {
+		t.Errorf("the answer is %s %q, %v, in %v", resp.Status, body, err, resp.TransferEncoding)
+	}
+}
+
 func TestHTTPSServesHTTP2ByALPN(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -169,7 +169,7 @@ func (b *builder) connectionManager(name string, trusted bool) *hcmv3.HttpConnec
 		MaxRequestHeadersKb:          wrapperspb.UInt32(60),
 		RequestHeadersTimeout:        durationpb.New(10 * time.Second),
 		StreamIdleTimeout:            durationpb.New(b.plan.StreamIdle),
-		HttpProtocolOptions:          &corev3.Http1ProtocolOptions{EnableTrailers: true},
+		HttpProtocolOptions:          &corev3.Http1ProtocolOptions{EnableTrailers: true, AcceptHttp_10: true},
 		Http2ProtocolOptions:         b.downstreamH2(),
 		UpgradeConfigs:               []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "CONNECT"}, {UpgradeType: "websocket"}},
 		HttpFilters: []*hcmv3.HttpFilter{
