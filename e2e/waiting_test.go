@@ -106,6 +106,9 @@ func TestR65_ABrowserGoesOnFromTheWaitingPageByItself(t *testing.T) {
 	b.picture("waiting-dark")
 	b.size(390, 844)
 	b.picture("waiting-phone")
+	if got := b.eval(`[...document.querySelectorAll(".now > div")].at(-1).clientHeight < 40`); got != "true" {
+		t.Error("what comes only after a silence has a line of its own already")
+	}
 	if got := b.eval("document.documentElement.scrollWidth <= innerWidth"); got != "true" {
 		t.Error("the page is wider than a phone")
 	}
@@ -168,7 +171,7 @@ func TestAWaitingPageSaysWhyItsRequestWasRefused(t *testing.T) {
 	b := openBrowser(t, 390, 844)
 	b.call(nil, b.session, "Page.navigate", map[string]any{"url": "http://fail-a.localhost:" + port + "/#part"})
 	b.shows("Waiting for fail-a")
-	b.shows("The actor failed to start")
+	b.shows("This site failed to start")
 	b.picture("waiting-refused")
 	if text := b.text(); strings.Contains(text, "Waiting for") || strings.Contains(text, "tries again") || !strings.Contains(text, "start_failed") {
 		t.Errorf("the page of the refusal is\n%s", text)
@@ -182,6 +185,7 @@ func TestAWaitingPageSaysWhyItsRequestWasRefused(t *testing.T) {
 	s.curl(t, "fail-b.localhost")
 	b.call(nil, b.session, "Page.navigate", map[string]any{"url": "http://fail-b.localhost:" + port + "/#part"})
 	b.shows("This page tries again in")
+	b.picture("refused-phone")
 	b.shows("Waiting for fail-b") // by itself, although a refresh of an address with a fragment loads nothing
 	if problems := b.complaints(); strings.Contains(fmt.Sprint(problems), "Content Security Policy") {
 		t.Errorf("the browser complains: %s", problems)

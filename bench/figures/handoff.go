@@ -45,7 +45,7 @@ func handOff(r *report) error {
 			defer cancel()
 			ctx = turnstile.Begin(ctx, claim.Priority)
 			claim, _ := turnstile.ClaimFrom(ctx)
-			ride, err := rt.Route(ctx, router.Ask{Actor: actor, OnWait: func() func() {
+			ride, err := rt.Route(ctx, router.Ask{Actor: actor, OnWait: func(string) func() {
 				claims[actor] = claim // enter waits for it
 				close(waits)
 				return func() {}

@@ -23,8 +23,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"layover/internal/router"
 )
@@ -130,23 +128,15 @@ func (a *Answer) page(row Row, e *router.Error, retry int, requestID string) {
 	a.Header.Set("Content-Type", "text/html; charset=utf-8")
 	a.Header.Set("Content-Security-Policy", refusedPolicy)
 	var body bytes.Buffer
+	words := visits[row.Reason]
 	err := refusedPage.Execute(&body, map[string]any{
-		"Title": row.Title, "Status": row.Status, "Detail": sentence(e.Detail), "Reason": e.Reason,
+		"Title": words.title, "Text": words.text, "Status": row.Status, "Detail": e.Detail, "Reason": e.Reason,
 		"Actor": e.Actor, "RetryAfter": retry, "RequestID": requestID,
 	})
 	if err != nil {
 		panic("answer: the page cannot be executed: " + err.Error())
 	}
 	a.Body = body.Bytes()
-}
-
-// sentence is a detail with the capital letter of a sentence.
-func sentence(detail string) string {
-	first, size := utf8.DecodeRuneInString(detail)
-	if size == 0 {
-		return ""
-	}
-	return string(unicode.ToUpper(first)) + detail[size:]
 }
 
 // grpc makes a trailers-only response: the status travels in the header, the

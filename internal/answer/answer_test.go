@@ -153,7 +153,7 @@ func TestABrowserGetsAPageInWhichNothingIsMarkup(t *testing.T) {
 	if strings.Contains(body, "<script>") || !strings.Contains(body, "&lt;script&gt;") {
 		t.Errorf("the actor's name is not escaped: %s", body)
 	}
-	if !strings.Contains(body, "The actor failed to start lately") || resp.StatusCode != 503 {
+	if !strings.Contains(body, "<h1>This site failed to start</h1>") || !strings.Contains(body, "backing_off: it failed 3 times in a row") || resp.StatusCode != 503 {
 		t.Errorf("status %d, body %s", resp.StatusCode, body)
 	}
 }
@@ -170,8 +170,26 @@ func TestAPageTriesAgainByItselfWhenItMakesSense(t *testing.T) {
 		if policy := a.Header.Get("Content-Security-Policy"); after != "" && !strings.Contains(policy, hashOf(string(a.Body), `<script data-after="`+after+`">`, "</script>")) {
 			t.Errorf("%s: the page may not load itself again: %s\n%s", reason, policy, a.Body)
 		}
-		if !strings.Contains(string(a.Body), "<p>The actor sleeps.</p>") {
-			t.Errorf("the detail is no sentence:\n%s", a.Body)
+		if !strings.Contains(string(a.Body), `<a href="">Try again</a>`) {
+			t.Errorf("%s: the page has no link to try again:\n%s", reason, a.Body)
+		}
+	}
+}
+
+// In the page's own words; the small print is for who is told of it.
+func TestAPageSpeaksToWhoVisitsASite(t *testing.T) {
+	for _, row := range Table {
+		e := &router.Error{Reason: row.Reason, Actor: "wiki"}
+		for _, text := range []string{string(Compose(e, Page, "id").Body), string(WaitingPage{}.Refused(e))} {
+			main, small, _ := strings.Cut(text, "<dl>")
+			if _, main, _ = strings.Cut(main, "<h1>"); strings.Contains(main, "<h1></h1>") || strings.Contains(main, "<p></p>") || !strings.Contains(small, string(row.Reason)) {
+				t.Errorf("%s: the page is\n%s", row.Reason, text)
+			}
+			for _, ours := range []string{"actor", "worker", "budget", "spot", "router", "plane"} {
+				if strings.Contains(strings.ToLower(main), ours) {
+					t.Errorf("%s: a visitor is told of %q:\n%s", row.Reason, ours, main)
+				}
+			}
 		}
 	}
 }

@@ -60,8 +60,15 @@ func (p WaitingPage) Header(h http.Header) {
 // Begin returns the first piece.
 func (p WaitingPage) Begin() []byte { return piece("begin", p) }
 
-// State returns the piece that says what is waited for.
-func (p WaitingPage) State(o router.Outlook) []byte { return piece("state", describe(o)) }
+// State returns the piece that says what is waited for. actor is who is waited
+// for: the page's own, or its fallback.
+func (p WaitingPage) State(actor string, o router.Outlook) []byte {
+	text := describe(o)
+	if actor != p.Actor {
+		text = actor + " is to answer in its place. " + text
+	}
+	return piece("state", text)
+}
 
 // describe says what o means to somebody who knows nothing of workers.
 func describe(o router.Outlook) string {
@@ -106,8 +113,9 @@ func (p WaitingPage) Refused(e *router.Error) []byte {
 	if row.Retry {
 		after = retrySeconds(e.RetryAfter, rand.Float64(), rand.Float64())
 	}
+	words := visits[row.Reason]
 	return piece("refused", map[string]any{
-		"Title": row.Title, "Status": row.Status, "Detail": sentence(e.Detail), "Reason": e.Reason, "Actor": e.Actor,
+		"Title": words.title, "Text": words.text, "Status": row.Status, "Detail": e.Detail, "Reason": e.Reason, "Actor": e.Actor,
 		"RequestID": p.RequestID, "After": after, "Here": p.Here,
 	})
 }

@@ -52,7 +52,7 @@ func TestARefusedWaitingPageTriesAgainOnlyWhereARetryCanHelp(t *testing.T) {
 		if again := strings.Contains(text, "location.reload"); again != row.Retry || strings.Contains(text, `http-equiv="refresh"`) != row.Retry {
 			t.Errorf("%s: tries again: %v, want %v", row.Reason, again, row.Retry)
 		}
-		if !strings.Contains(text, row.Title) || !strings.Contains(text, string(row.Reason)) || !strings.HasSuffix(text, "</html>\n") {
+		if !strings.Contains(text, visits[row.Reason].title) || !strings.Contains(text, string(row.Reason)) || !strings.HasSuffix(text, "</html>\n") {
 			t.Errorf("%s: the end of the page is\n%s", row.Reason, text)
 		}
 	}
@@ -69,9 +69,12 @@ func TestAWaitingPageSaysWhatIsWaitedFor(t *testing.T) {
 		"It was asked to wake up":    {},
 		"It was asked to wake up.</": {Phase: "unheard of"},
 	} {
-		if got := string(WaitingPage{}.State(o)); !strings.Contains(got, want) {
+		if got := string(WaitingPage{Actor: "a"}.State("a", o)); !strings.Contains(got, want) {
 			t.Errorf("State(%+v) = %q, want %q in it", o, got, want)
 		}
+	}
+	if got, want := string(WaitingPage{Actor: "a"}.State("b", router.Outlook{Phase: router.PhaseWake})), "<p>b is to answer in its place. It is starting.</p>\n"; got != want {
+		t.Errorf("State of a fallback = %q, want %q", got, want)
 	}
 	if got := string(WaitingPage{}.Waited(12900 * time.Millisecond)); !strings.Contains(got, "Waited for 12 s.") {
 		t.Errorf("Waited(12.9s) = %q", got)

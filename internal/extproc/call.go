@@ -242,7 +242,7 @@ func (c *call) board() *router.Error {
 
 // onWait begins to listen, because a request that waits must hear of its
 // client's leaving, and a stream that is closed tells that to its reader alone.
-func (c *call) onWait() (stop func()) {
+func (c *call) onWait(string) (stop func()) {
 	if c.early == nil {
 		c.early = make(chan early, maxEarly)
 		go c.listen(c.spend) // ends with the stream, which ends with its handler

@@ -183,16 +183,24 @@ func (x *exchange) turnedAway(err error) *router.Error {
 	return e
 }
 
-// onWait is called when the request begins to wait. The watch is kept beyond
+// asked is the actor that the request is for, also when its fallback serves it.
+func (x *exchange) asked() string {
+	if x.instead != "" {
+		return x.instead
+	}
+	return x.actor
+}
+
+// onWait is called when the request begins to wait for actor. The watch is kept beyond
 // the wait, up to the final response header.
-func (x *exchange) onWait() (stop func()) {
+func (x *exchange) onWait(actor string) (stop func()) {
 	x.watchClient()
 	stop = func() {}
 	if x.route.Interim > 0 && x.takesInterim() && !x.paged() {
 		stop = x.processing()
 	}
 	if x.route.WaitingPage > 0 && x.timeout == nil && navigates(x.in) { // with a timeout it is being forwarded
-		return x.waitingPage(stop)
+		return x.waitingPage(actor, stop)
 	}
 	return stop
 }

@@ -36,11 +36,7 @@ type keptRide struct {
 }
 
 func (x *exchange) handoverKey() handoverKey {
-	asked := x.actor
-	if x.instead != "" {
-		asked = x.instead
-	}
-	return handoverKey{asked, x.in.Host, x.in.RequestURI, x.in.Header.Get("User-Agent")}
+	return handoverKey{x.asked(), x.in.Host, x.in.RequestURI, x.in.Header.Get("User-Agent")}
 }
 
 // leave keeps a ride for who takes it within handoverTime; then, or once it is

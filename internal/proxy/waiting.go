@@ -13,11 +13,9 @@ import (
 )
 
 const (
-	// pageEvery is how often a waiting page looks for something new to say.
+	// pageEvery is how often a waiting page says how long it has waited, in some
+	// 120 bytes, and what is new: a count that stands still looks as if it were dead.
 	pageEvery = time.Second
-	// pageBeat is how often it says at least that it still waits: more often than
-	// anything between us and the browser closes a silent connection.
-	pageBeat = 5 * time.Second
 	// restartTime is how long a page that moves on in a stop waits before: connections
 	// are refused until the next router listens, and browsers then show an error of
 	// their own, which does not go on by itself.
@@ -33,25 +31,25 @@ const (
 //	closed, nothing was sent        closed: moved on, or refused
 type page struct {
 	x     *exchange
-	actor string // asked for; that of x changes with a fallback
+	asked string // the actor that was asked for
 	quiet func() // ends the interim answers
 
 	mu     sync.Mutex // held while writing: the end of the wait waits for it
 	timer  *time.Timer
 	pieces answer.WaitingPage
-	begun  bool // its header was sent
-	closed bool // nothing is written any more but by the handler
-	over   bool // the wait is; the actor may take no connections yet
-	told   router.Outlook
-	beat   time.Duration // of the last sign of life
+	begun  bool   // its header was sent
+	closed bool   // nothing is written any more but by the handler
+	over   bool   // the wait is; the actor may take no connections yet
+	actor  string // that is waited for now: asked, or its fallback
+	told   string // the last state
 }
 
-// waitingPage makes the page of a request that begins to wait; the function it
-// returns is Ask.OnWait's. quiet is called once the page begins, or the wait ends.
-func (x *exchange) waitingPage(quiet func()) (stop func()) {
+// waitingPage makes the page of a request that begins to wait for
+// actor; the function it returns is Ask.OnWait's. quiet is called once the page begins, or the wait ends.
+func (x *exchange) waitingPage(actor string, quiet func()) (stop func()) {
 	p := x.page
 	if p == nil {
-		p = &page{x: x, actor: x.actor, quiet: quiet}
+		p = &page{x: x, asked: x.asked(), actor: actor, quiet: quiet}
 		x.page = p
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -61,6 +59,7 @@ func (x *exchange) waitingPage(quiet func()) (stop func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over = false
+	p.actor = actor
 	if !p.begun { // the wait for a fallback
 		p.quiet = quiet
 		p.timer.Reset(x.route.WaitingPage - time.Since(x.arrived))
@@ -103,15 +102,12 @@ func (p *page) tick() {
 	if !p.begun {
 		text = p.beginLocked()
 	}
-	if now := p.outlookLocked(); now != p.told || text != nil {
+	if now := string(p.pieces.State(p.actor, p.outlookLocked())); now != p.told {
 		p.told = now
-		text = append(text, p.pieces.State(now)...)
+		text = append(text, now...)
 	}
-	if waited := time.Since(p.x.arrived).Round(time.Second); waited-p.beat >= pageBeat || waited <= 2*pageBeat {
-		p.beat = waited
-		text = append(text, p.pieces.Waited(waited)...)
-	}
-	if text == nil || p.sendLocked(text) {
+	text = append(text, p.pieces.Waited(time.Since(p.x.arrived).Round(time.Second))...)
+	if p.sendLocked(text) {
 		p.timer.Reset(pageEvery)
 	}
 }
@@ -128,7 +124,7 @@ func (p *page) beginLocked() []byte {
 	p.begun = true
 	p.quiet() // it would send interim answers after the final one
 	x := p.x
-	p.pieces = answer.WaitingPage{Actor: p.actor, RequestID: x.id, Here: answer.Here(rawPath(x.in), x.in.URL.RawQuery)}
+	p.pieces = answer.WaitingPage{Actor: p.asked, RequestID: x.id, Here: answer.Here(rawPath(x.in), x.in.URL.RawQuery)}
 	h := x.w.Header()
 	h[requestIDHeader] = []string{x.id}
 	p.pieces.Header(h)

@@ -422,16 +422,16 @@ func TestAWaitingPageOfARefusedRequestSaysWhy(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		h.fail("a", router.Fail(router.StartFailed, "it exited with status 1", nil))
 		<-ended
-		client.sees(t, []string{"The actor failed to start", "It exited with status 1.", "location.reload()", "Try again"},
-			"5s The actor failed to start", "5s It exited with status 1.", "5s Try again")
+		client.sees(t, []string{"This site failed to start", "start_failed: it exited with status 1", "location.reload()", "Try again"},
+			"5s This site failed to start", "5s Try again", "5s start_failed: it exited with status 1")
 		if rec := h.last(); rec.Status != 202 || rec.Reason != router.StartFailed || rec.MovedOn {
 			t.Errorf("record %+v", rec)
 		}
 
 		client, ended = h.visit()
 		<-ended
-		client.sees(t, []string{"Still starting", `data-after="`, "location.reload()"},
-			"1m0s Still starting", `1m0s data-after="`, "1m0s location.reload()")
+		client.sees(t, []string{"is still starting", `data-after="`, "location.reload()"},
+			"1m0s is still starting", `1m0s data-after="`, "1m0s location.reload()")
 		if rec := h.last(); rec.Reason != router.StillWaking || rec.Took != time.Minute {
 			t.Errorf("record %+v", rec)
 		}
@@ -560,6 +560,41 @@ func TestAWaitingPageMovesOnToTheFallback(t *testing.T) {
 			t.Errorf("the browser's next request: status %d, header %v, record %+v", again.status, again.header, rec)
 		}
 		h.wake("a")
+		h.allGivenBack()
+	})
+}
+
+func TestAWaitingPageSaysThatItsFallbackStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		route := pageRoute(time.Second)
+		route.Fallback = "b"
+		h := newHouse(t, route, router.Limit{})
+		h.add("b", router.ProtocolH1, "b:1", false)
+		client, ended := h.visit()
+		time.Sleep(2500 * time.Millisecond)
+		h.fail("a", router.Fail(router.StartFailed, "it exited with status 1", nil))
+		time.Sleep(2 * time.Second)
+		h.wake("b")
+		<-ended
+		client.sees(t, []string{"Waiting for a</h1>", "Waiting for b</h1>", "<p>It is starting.", "b is to answer in its place. It is starting.", "asked to wake up", "Going on"},
+			"1s Waiting for a</h1>", "1s <p>It is starting.", "3s b is to answer in its place. It is starting.", "4.5s Going on")
+		if rec := h.last(); !rec.MovedOn || rec.Actor != "b" || rec.Instead != "a" {
+			t.Errorf("record %+v", rec)
+		}
+		h.allGivenBack()
+	})
+}
+
+func TestAWaitingPageCountsEachSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, pageRoute(28*time.Second), router.Limit{})
+		client, ended := h.visit()
+		time.Sleep(30500 * time.Millisecond)
+		h.wake("a")
+		<-ended
+		client.sees(t, []string{"Waited for 28 s.", "Waited for 29 s.", "Waited for 30 s."},
+			"28s Waited for 28 s.", "29s Waited for 29 s.", "30s Waited for 30 s.")
+		h.last()
 		h.allGivenBack()
 	})
 }

@@ -23,7 +23,7 @@ func (r *Router) Glance(ctx context.Context, ask Ask) (*Ride, State, error) {
 	if turn.waits() {
 		ride.Done() // or the wait would keep the actor awake
 		if ask.OnWait != nil {
-			defer ask.OnWait()()
+			defer ask.OnWait(ask.Actor)()
 		}
 		if err := r.takeTurn(ctx, ask.Actor, turn); err != nil {
 			turn.done()

@@ -441,7 +441,7 @@ func TestG7_EndsAndClaimsAreMonotonic(t *testing.T) {
 	waits := make(chan struct{})
 	left := make(chan error)
 	go func() {
-		_, err := r.Route(ctx, router.Ask{Actor: "a", OnWait: func() func() { close(waits); return func() {} }})
+		_, err := r.Route(ctx, router.Ask{Actor: "a", OnWait: func(string) func() { close(waits); return func() {} }})
 		left <- err
 	}()
 	<-waits

@@ -66,7 +66,7 @@ func TestOnWaitIsCalledOnceByWhoWaitsAndStoppedBeforeRouteReturns(t *testing.T) 
 		plane := taking(planetest.NewScripted(1, "a"), time.Second)
 		r := router.New(plane, parking.NewLot(0), router.Options{})
 		began, stopped := 0, 0
-		ask := router.Ask{Actor: "a", OnWait: func() func() {
+		ask := router.Ask{Actor: "a", OnWait: func(string) func() {
 			began++
 			return func() { stopped++ }
 		}}

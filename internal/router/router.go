@@ -148,8 +148,8 @@ type Ask struct {
 	// its first flight, and the function it returns before Route returns. A
 	// request to an actor that the plane knows to be awake never gets there, so
 	// what only a waiting request needs costs the others nothing. Default: not
-	// called.
-	OnWait func() (stop func())
+	// called. It is told whom the request waits for: Actor, or the Fallback.
+	OnWait func(actor string) (stop func())
 }
 
 // Route returns a ride to ask.Actor, waking it if it must. It waits at most
@@ -271,7 +271,7 @@ func (r *Router) arrive(ctx context.Context, ask Ask, ride *Ride) *waiting {
 	w.crowd = r.crowds.enter(ask.Actor)
 	w.crowd.join(&w.member)
 	if ask.OnWait != nil {
-		w.stop = ask.OnWait()
+		w.stop = ask.OnWait(ask.Actor)
 	}
 	return w
 }

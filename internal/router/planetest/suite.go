@@ -281,7 +281,7 @@ func freedWorker(t *testing.T, rig *Rig) {
 		defer cancel()
 		ride, err := r.Route(ctx, router.Ask{
 			Actor:  rig.Actors[rig.Workers],
-			OnWait: func() func() { close(waiting); return func() {} },
+			OnWait: func(string) func() { close(waiting); return func() {} },
 		})
 		if err == nil {
 			err = rig.Reach(ride.Target)
