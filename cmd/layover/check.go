@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"layover/internal/cli"
+	"layover/internal/local"
 )
 
 const defaultConfig = "layover.yaml"
@@ -23,7 +24,8 @@ func checkCommand() *cobra.Command {
 		Use:   "check [file]",
 		Short: "Check a configuration file and print the times that follow from it",
 		Long: `Check reads the file (default ./layover.yaml) as serve would. It prints all that is wrong with it and
-exits with 1, or prints, for each route, which limits a request meets and which of them ends its wait.`,
+exits with 1, or prints, for each route, which limits a request meets and which of them ends its wait. It warns
+of what is allowed but doubtful, and of a state folder that serve would refuse if this user ran it.`,
 		Args: cli.Args(0, 1, "check layover.yaml"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := named(cmd, args)
@@ -43,6 +45,9 @@ exits with 1, or prints, for each route, which limits a request meets and which 
 			c, err := loadOrSay(file, cmd.ErrOrStderr())
 			if err != nil {
 				return err
+			}
+			if err := local.CheckState(c.State); err != nil {
+				c.warnings.add(c.root.at("state"), "state: %v; serve would refuse that, run by this user", err)
 			}
 			c.warnings.print(cmd.ErrOrStderr())
 			if bootstrap {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"layover/internal/admin"
+	"layover/internal/router"
 )
 
 // says runs a command about the router p, which must exit with code.
@@ -267,6 +268,18 @@ func TestAScreenIsCutToTheTerminal(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestAnEmptyListOfActorsSaysWhichOnesItIsOf(t *testing.T) {
+	for want, got := range map[string]string{
+		"there is no actor; ":                 nobody(false, ""),
+		"no actor matches; one of a template": nobody(true, router.Awake),
+		"no actor matches; one that failed":   nobody(true, router.Failed),
+	} {
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("it is said %q, want %q", got, want)
 		}
 	}
 }

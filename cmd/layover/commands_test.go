@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -130,11 +131,26 @@ func TestAUsageErrorSaysWhereTheHelpIs(t *testing.T) {
 	for want, args := range map[string][]string{
 		"layover: there is no flag --lot; see 'layover serve --help'\n":                                                                                                      {"serve", "--lot", "5"},
 		"layover: \"b\" is too much: 'layover check' takes [file]; write it like 'layover check layover.yaml'; see 'layover check --help'\n":                                 {"check", "a", "b"},
+		"layover: \"b\" is too much: 'layover logs' takes an actor; write it like 'layover logs wiki'; see 'layover logs --help'\n":                                          {"logs", "a", "b"},
+		"layover: the request-id is empty; write it like 'layover why 1c2d3e4f'; see 'layover why --help'\n":                                                                 {"why", ""},
+		"layover: the actor is empty; write it like 'layover wake wiki'; see 'layover wake --help'\n":                                                                        {"wake", "a", "b", ""},
 		"layover: \"x\" is too much: 'layover demo' takes no arguments, only flags; see 'layover demo --help'\n":                                                             {"demo", "x"},
 		"layover: there is no command \"begin\"; use one of check, completion, demo, logs, ps, resize, serve, sleep, token, top, version, wake, why; see 'layover --help'\n": {"begin"},
 	} {
 		if _, stderr, code := run(t, args...); code != 1 || stderr != want {
 			t.Errorf("layover %q: exit code %d, stderr %q, want %q", args, code, stderr, want)
 		}
+	}
+}
+
+func TestCheckWarnsOfAStateFolderThatServeWouldRefuse(t *testing.T) {
+	folder := t.TempDir()
+	file, state := filepath.Join(folder, "f.yaml"), filepath.Join(folder, "state")
+	if err := errors.Join(os.Mkdir(state, 0o700), os.Chmod(state, 0o777), os.WriteFile(file, []byte("state: "+state+"\n"+good), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out, stderr, code := run(t, "check", file)
+	if code != 0 || !strings.HasPrefix(stderr, file+":1: warning: state: "+state+" can be written by others (mode 0777): ") || !strings.Contains(out, "1 warning\n") {
+		t.Errorf("exit code %d, stderr %q\n%s", code, stderr, out)
 	}
 }

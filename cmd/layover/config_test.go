@@ -80,6 +80,8 @@ func TestConfigSaysTheLineWhatIsWrongAndTheFix(t *testing.T) {
 		{"half of TLS", "tls: {cert: c.pem}\n" + good, "f.yaml:1: tls needs both cert and key; add the missing one"},
 		{"no certificate", "tls: {cert: /no/c.pem, key: /no/k.pem}\n" + good, "f.yaml:1: the certificate cannot be used: open /no/c.pem: no such file or directory; give a PEM certificate (chain) and its key"},
 		{"peers", "trusted_peers: [10.0.0.0/8, \"::1\", nobody]\n" + good, `f.yaml:1: trusted_peers has "nobody"; write a network such as 10.0.0.0/8, or an address`},
+		{"one mistake is said once", "trusted_peers: [nobody]\nband_header: X-Band\nactor_header: X-Actor\n" + good, `f.yaml:1: trusted_peers has "nobody"; write a network such as 10.0.0.0/8, or an address`},
+		{"header with nobody to be trusted", "trusted_peers: []\nband_header: X-Band\n" + good, "f.yaml:2: band_header is believed from trusted_peers only, and there are none; add them, or delete it"},
 		{"actor header without peers", "actor_header: X-Actor\n" + good, "f.yaml:1: actor_header is believed from trusted_peers only, and there are none; add them, or delete it"},
 		{"one header for both", "trusted_peers: 10.0.0.0/8\nband_header: X-A\nactor_header: x-a\n" + good, "f.yaml:3: actor_header is also the band_header; use another"},
 		{"a header time-out that is too short", "header_timeout: 10ms\n" + good, "f.yaml:1: header_timeout 10ms is too short for a client that is far away; write at least 1s"},

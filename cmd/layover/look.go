@@ -50,11 +50,7 @@ exited.`,
 				return printJSON(cmd.OutOrStdout(), actors)
 			}
 			if len(actors) == 0 {
-				text := "no actor matches; one of a template is there while it is wanted or awake"
-				if router.State(state) == router.Failed {
-					text = "no actor matches; one that failed is asleep again, with its ERROR, once its next start is due"
-				}
-				_, err := fmt.Fprintln(cmd.ErrOrStderr(), text)
+				_, err := fmt.Fprintln(cmd.ErrOrStderr(), nobody(len(words) > 0 || pool != "" || state != "", router.State(state)))
 				return err
 			}
 			return printActors(cmd.OutOrStdout(), time.Now(), actors)
@@ -66,6 +62,17 @@ exited.`,
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RegisterFlagCompletionFunc("pool", r.completePools)
 	return r.flags(cmd)
+}
+
+// nobody says that a list of actors is empty, of all or of those that were chosen.
+func nobody(chosen bool, state router.State) string {
+	switch {
+	case !chosen:
+		return "there is no actor; one of a template is there while it is wanted or awake"
+	case state == router.Failed:
+		return "no actor matches; one that failed is asleep again, with its ERROR, once its next start is due"
+	}
+	return "no actor matches; one of a template is there while it is wanted or awake"
 }
 
 func printActors(out io.Writer, now time.Time, actors []admin.Actor) error {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"layover/internal/cli"
 	"layover/internal/router"
 )
@@ -31,8 +33,10 @@ var token = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
 func (c *config) check(r *reader) {
 	c.checkAddresses(r)
 	c.checkTLS(r)
+	peers := c.root.values["trusted_peers"]
+	nobody := empty(peers) || peers.Kind == yaml.SequenceNode && len(peers.Content) == 0 // not: one that cannot be read
 	for name, header := range map[string]string{"band_header": c.BandHeader, "actor_header": c.ActorHeader} {
-		if header != "" && len(c.Trusted) == 0 {
+		if header != "" && nobody {
 			r.add(c.root.at(name), "%s is believed from trusted_peers only, and there are none; add them, or delete it", name)
 		}
 		if header != "" && !token.MatchString(header) {

@@ -46,7 +46,7 @@ var pages = template.Must(template.New("statusz.html").Funcs(template.FuncMap{
 	"states":  states,
 	"plus":    func(a, b int) int { return a + b },
 	"segment": url.PathEscape,
-}).ParseFS(files, "statusz.html", "configz.html"))
+}).ParseFS(files, "statusz.html", "configz.html", "refused.html"))
 
 // Ago is an element that says how long ago t was. The page's script writes it
 // anew each second, so that what else stands there need not be sent again.
@@ -118,7 +118,7 @@ func (a *Admin) statusz(w http.ResponseWriter, req *http.Request) {
 	values := req.URL.Query()
 	v, err := a.view(values, 0)
 	if err != nil {
-		refuse(w, problemOf(err))
+		a.refusePage(w, problemOf(err))
 		return
 	}
 	refresh, _ := strconv.Atoi(values.Get("refresh"))
@@ -130,7 +130,7 @@ func (a *Admin) statusz(w http.ResponseWriter, req *http.Request) {
 func (a *Admin) configz(w http.ResponseWriter, _ *http.Request) {
 	c, err := a.configInForce(query{})
 	if err != nil {
-		refuse(w, problemOf(err))
+		a.refusePage(w, problemOf(err))
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -140,6 +140,16 @@ func (a *Admin) configz(w http.ResponseWriter, _ *http.Request) {
 		Reload        *config
 		Settings      []Setting
 	}{c, a.options.Name, a.options.Version, a.configNow(), a.options.Settings}) // fails only if the client has left
+}
+
+// refusePage is refuse for who reads pages.
+func (a *Admin) refusePage(w http.ResponseWriter, p *Problem) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(p.Status)
+	pages.ExecuteTemplate(w, "refused.html", struct {
+		*Problem
+		Name string
+	}{p, a.options.Name}) // fails only if the client has left
 }
 
 // asset answers with a file of the page.

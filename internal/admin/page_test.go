@@ -122,6 +122,16 @@ func TestThePageGoesOnInTheSameSearch(t *testing.T) {
 	}
 }
 
+func TestWhoAsksForAPageIsRefusedWithAPage(t *testing.T) {
+	a := newAdmin(t, admin.Options{Name: "layover"})
+	for path, want := range map[string]string{"/statusz?limit=abc": "<p>limit must be a number from 1 to 500</p>", "/configz": "<p>this router shows no configuration</p>"} {
+		w := ask(a, "GET", "http://localhost"+path)
+		if kind := w.Header().Get("Content-Type"); kind != "text/html; charset=utf-8" || w.Code/100 != 4 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %d, %s\n%s", path, w.Code, kind, w.Body)
+		}
+	}
+}
+
 func TestTheConfigurationIsShownOnAPageOfItsOwn(t *testing.T) {
 	a := newAdmin(t, admin.Options{})
 	if w := ask(a, "GET", "http://localhost/configz"); w.Code != 404 {

@@ -19,7 +19,7 @@ const (
 	defaultActors = 200
 )
 
-//go:embed statusz.html configz.html statusz.css statusz.js
+//go:embed statusz.html configz.html refused.html statusz.css statusz.js
 var files embed.FS
 
 // status is what /statusz.json shows.

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +14,7 @@ import (
 const Many = -1
 
 // Args refuses less than least and more than most arguments (Many: none is too
-// many). The arguments are called as in the command's Use, "wake actor...", and
+// many), and an empty one. The arguments are called as in the command's Use, "wake actor...", and
 // the example is such a call without the program's name: "wake wiki".
 func Args(least, most int, example string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
@@ -23,10 +24,29 @@ func Args(least, most int, example string) cobra.PositionalArgs {
 		case len(args) < least:
 			return fmt.Errorf("the %s is missing; %s", strings.Trim(words[len(args)], ".[]"), as)
 		case most != Many && len(args) > most:
-			return fmt.Errorf("%q is too much: '%s' takes %s; %s", args[most], cmd.CommandPath(), strings.Join(words, " "), as)
+			return fmt.Errorf("%q is too much: '%s' takes %s; %s", args[most], cmd.CommandPath(), strings.Join(withArticles(words), " and "), as)
+		}
+		if i := slices.Index(args, ""); i >= 0 {
+			return fmt.Errorf("the %s is empty; %s", strings.Trim(words[min(i, len(words)-1)], ".[]"), as)
 		}
 		return nil
 	}
+}
+
+// withArticles is words with "a" or "an" before each, but for those in brackets.
+func withArticles(words []string) []string {
+	with := make([]string, len(words))
+	for i, word := range words {
+		switch {
+		case strings.HasPrefix(word, "["):
+			with[i] = word
+		case strings.ContainsRune("aeiouAEIOU", rune(word[0])):
+			with[i] = "an " + word
+		default:
+			with[i] = "a " + word
+		}
+	}
+	return with
 }
 
 // NoArgs refuses all arguments.

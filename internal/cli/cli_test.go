@@ -88,7 +88,7 @@ func TestAMistakeIsSaidWithItsFix(t *testing.T) {
 	for args, want := range map[string]string{
 		"look":                     "the name is missing; write it like 'thing look wiki'; see 'thing look --help'",
 		"go here":                  "the to is missing; write it like 'thing go here there'; see 'thing go --help'",
-		"go a b c":                 `"c" is too much: 'thing go' takes from to; write it like 'thing go here there'; see 'thing go --help'`,
+		"go a b c":                 `"c" is too much: 'thing go' takes a from and a to; write it like 'thing go here there'; see 'thing go --help'`,
 		"version x":                `"x" is too much: 'thing version' takes no arguments, only flags; see 'thing version --help'`,
 		"lok":                      `there is no command "lok"; did you mean "look"?; see 'thing --help'`,
 		"whatever":                 `there is no command "whatever"; use one of completion, exit, go, look, version; see 'thing --help'`,

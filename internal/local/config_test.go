@@ -1,6 +1,10 @@
 package local
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +102,27 @@ func TestTheRingKeepsTheLastLines(t *testing.T) {
 	}
 	if len(r.lines) > keptLines || r.bytes > keptBytes || cap(r.part) > 2*longestLine {
 		t.Errorf("%d lines of %d bytes are kept, want at most %d of %d", len(r.lines), r.bytes, keptLines, keptBytes)
+	}
+}
+
+func TestAStateFolderIsCheckedWithoutBeingMade(t *testing.T) {
+	base := t.TempDir()
+	file, closed, state := filepath.Join(base, "file"), filepath.Join(base, "closed"), filepath.Join(base, "a", "b")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Mkdir(closed, 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := CheckState(state); err != nil {
+			t.Errorf("CheckState of a folder that New would make = %v", err)
+		}
+	}
+	if _, err := os.Stat(filepath.Dir(state)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the check made something: %v", err)
+	}
+	if err := CheckState(filepath.Join(file, "a", "b")); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("CheckState below a file = %v", err)
+	}
+	if err := CheckState(filepath.Join(closed, "a")); os.Geteuid() != 0 && !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("CheckState where this user can make nothing = %v", err)
 	}
 }

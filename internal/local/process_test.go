@@ -539,6 +539,9 @@ func TestAStateFolderThatOthersCanPrepareIsRefused(t *testing.T) {
 			if err := errors.Join(os.Mkdir(dir, 0o700), test.prepare(dir)); err != nil {
 				t.Fatal(err)
 			}
+			if err := CheckState(dir); test.want != "state folder" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("CheckState = %v, want an error that says %q", err, test.want)
+			}
 			p, err := New(Config{State: dir, Pools: []Pool{{Name: "pool", Workers: 1}}}, Options{})
 			if err == nil {
 				p.Stop(context.Background())

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
@@ -58,6 +59,28 @@ func openFolder(dir, run string, log *slog.Logger) (*folder, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// CheckState returns why New would refuse dir as the state folder of this user,
+// as far as that can be seen without making or taking it. That another router has
+// it is no such reason.
+func CheckState(dir string) error {
+	root, err := openOwn(dir)
+	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir) // where it would be made
+		_, err = os.Stat(dir)
+	}
+	if err != nil {
+		return err
+	}
+	if root != nil {
+		root.Close()
+	}
+	const writeAndEnter = 2 | 1
+	if err := syscall.Access(dir, writeAndEnter); err != nil {
+		return fmt.Errorf("nothing can be made in %s: %w", dir, err)
+	}
+	return nil
 }
 
 // openOwn opens a folder that only this process's user can have prepared. What
