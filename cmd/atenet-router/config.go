@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"layover/internal/admin"
@@ -220,7 +219,7 @@ func (c *config) check() (p envoy.Plan, doubts []string, err error) {
 
 // inForce is the command line and its time plan, for the status page.
 func inForce(plan envoy.Plan, shown []admin.Setting) admin.Configuration {
-	c := admin.Configuration{File: "the command line"}
+	c := admin.Configuration{File: "the command line, and its defaults"}
 	for _, s := range shown {
 		c.Text += s.Name + "=" + s.Value + "\n"
 	}
@@ -230,10 +229,10 @@ func inForce(plan envoy.Plan, shown []admin.Setting) admin.Configuration {
 	return c
 }
 
-// settings are the flags for the status page. Secrets are in files; a URL may
+// settings are all flags, given or not, for the status page. Secrets are in files; a URL may
 // have one all the same.
-func settings(cmd *cobra.Command) (all []admin.Setting) {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+func settings(flags *pflag.FlagSet) (all []admin.Setting) {
+	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name != "help" && f.Name != "version" {
 			all = append(all, admin.Setting{Name: "--" + f.Name, Value: cli.HideUserinfo(f.Value.String())})
 		}

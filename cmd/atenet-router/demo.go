@@ -139,7 +139,7 @@ func (d *demo) start(ctx context.Context, path string) error {
 	}
 	d.addr = plan.HTTP
 	level, _ := cli.Level(d.config.logLevel)
-	if d.server, err = start(d.config, plan, nil, cli.NewLog(os.Stderr, level, cli.FormatText)); err != nil {
+	if d.server, err = start(d.config, plan, settings(flags), cli.NewLog(os.Stderr, level, cli.FormatText)); err != nil {
 		return err
 	}
 	return d.startEnvoy(ctx, path)

@@ -52,7 +52,7 @@ served or end by their budget; then it exits. A second signal stops it at once.`
 			signal.Notify(stop, syscall.SIGTERM, os.Interrupt)
 			defer signal.Stop(stop)
 			collectLater(os.Getenv("GOGC"))
-			return serve(c, settings(cmd), cmd.OutOrStdout(), cmd.ErrOrStderr(), stop)
+			return serve(c, settings(cmd.Flags()), cmd.OutOrStdout(), cmd.ErrOrStderr(), stop)
 		},
 	}
 	c.flags(cmd.Flags())

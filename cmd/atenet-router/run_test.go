@@ -133,7 +133,7 @@ func TestFlagsAreShownWithoutWhatURLsMayHide(t *testing.T) {
 	if err := cmd.ParseFlags([]string{"--ateapi-address=dns://name:secret@resolver/ateapi:443"}); err != nil {
 		t.Fatal(err)
 	}
-	c := inForce(envoy.DefaultPlan(), settings(cmd))
+	c := inForce(envoy.DefaultPlan(), settings(cmd.Flags()))
 	if strings.Contains(c.Text, "secret") || !strings.Contains(c.Text, "--ateapi-address=dns://(hidden)@resolver/ateapi:443\n") || c.Plan == "" {
 		t.Errorf("%+v", c)
 	}

@@ -48,6 +48,16 @@ func TestTheDemoHoldsWhenItIsTriedAndEndedByTheTerminal(t *testing.T) {
 			for _, name := range []string{"demo/actor-0", "demo/actor-5", "demo/actor-6", "demo/actor-7", "demo/none"} {
 				tryDemo(t, line[strings.Index(line, "http://"):], name)
 			}
+		}
+		if line, status := strings.CutPrefix(lines.Text(), "    status "); status {
+			url := strings.Replace(strings.TrimSpace(line), "/statusz", "/configz", 1)
+			req, err := http.NewRequest("GET", url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a := <-send(req); !strings.Contains(a.body, "--parked-request-max=40\n") || !strings.Contains(a.body, "--drain-delay=0s\n") {
+				t.Errorf("%s does not have all flags that are in force:\n%s", url, a.body)
+			}
 			if err := syscall.Kill(-demo.Process.Pid, syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}
