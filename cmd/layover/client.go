@@ -236,12 +236,16 @@ func (r *reach) completePools(_ *cobra.Command, args []string, begun string) ([]
 	})
 }
 
-// completeRequests offers the ids of the last requests.
+// completeRequests offers the ids of the requests that wait and of the last ones.
 func (r *reach) completeRequests(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return r.complete(begun, func(ctx context.Context, c *client) (ids []string, err error) {
+		waiting, _ := fetch[admin.Parked](ctx, c, "/api/v1/lot", url.Values{"limit": {"500"}})
+		for _, w := range waiting.Rows {
+			ids = append(ids, w.ID)
+		}
 		page, err := fetch[admin.Requests](ctx, c, "/api/v1/requests", url.Values{"limit": {"500"}})
 		for _, rec := range page.Rows {
 			ids = append(ids, rec.ID)

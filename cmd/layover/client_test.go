@@ -75,7 +75,7 @@ func TestARunningRouterIsLookedAtAndChanged(t *testing.T) {
 	has(out, "small\n")
 	for want, args := range map[string][]string{
 		"none: there is no actor of this name":              {"wake", "none"},
-		"no request of this id is among the last":           {"why", "none"},
+		"no request of this id waits, and none is among":    {"why", "none"},
 		"workers must be a number from 1 to 100000":         {"resize", "small", "0"},
 		`"many" is not a number of workers`:                 {"resize", "small", "many"},
 		"there is no actor of this name":                    {"logs", "none"},
@@ -187,8 +187,17 @@ func TestAWakeUpThatFailsIsExplained(t *testing.T) {
 	if out, stderr := p.says(0, "ps", "nothing-like-it"); out != "" || !strings.HasPrefix(stderr, "no actor matches") {
 		t.Errorf("ps of nothing prints %q and says %q", out, stderr)
 	}
-	if _, stderr := p.says(0, "ps", "nothing-like-it", "--state", "failed"); !strings.Contains(stderr, "is asleep again, with its ERROR") {
+	if _, stderr := p.says(0, "ps", "nothing-like-it", "--state", "failed"); !strings.Contains(stderr, "but stays in ps --failing") {
 		t.Errorf("ps of nothing that failed says %q", stderr)
+	}
+	if out, _ := p.says(0, "ps", "--failing"); !strings.Contains(out, "dies") || !strings.Contains(out, "gone") || strings.Contains(out, "slow") {
+		t.Errorf("ps --failing prints\n%s", out)
+	}
+	if out, _ := p.says(0, "top", "-n", "1"); !strings.Contains(out, "; 2 failing\n") || strings.Index(out, "\ngone ") > strings.Index(out, "\nslow ") {
+		t.Errorf("top prints\n%s", out)
+	}
+	if out, stderr := p.says(0, "ps", "--failing", "nothing-like-it"); out != "" || stderr != "no actor matches whose last start failed\n" {
+		t.Errorf("ps --failing of nothing prints %q and says %q", out, stderr)
 	}
 	if _, stderr := p.says(0, "logs", "gone"); !strings.HasPrefix(stderr, "gone has printed nothing yet\ngone is ") ||
 		!strings.Contains(stderr, ": the actor did not start: cannot run /no/such/program: no such file or directory\n") {
@@ -232,6 +241,53 @@ func TestAWaterfallShowsWhatOverlapsAndWhatIsShort(t *testing.T) {
 		"attempt  " + strings.Repeat("·", 49) + "█  0s\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestARequestIsFoundByItsIDWhileItWaits(t *testing.T) {
+	gate := filepath.Join(t.TempDir(), "gate")
+	p := serving(t, t.TempDir(), byName+"actors:\n"+testActor("a", 0, gate))
+	answered := make(chan struct{})
+	go func() { // ends when the gate is open
+		defer close(answered)
+		p.served("a.test")
+	}()
+	var v view
+	until(t, "a request to wait", func() bool {
+		out, _ := p.says(0, "top", "-n", "1", "--json")
+		return json.Unmarshal([]byte(out), &v) == nil && len(v.Waiting) == 1 && v.Waiting[0].Phase == "wake"
+	})
+	id := v.Waiting[0].ID
+	if out, _ := p.says(0, "top", "-n", "1"); id == "" || !strings.Contains(out, "waits for wake ") || !strings.Contains(out, " "+id+"  a\n") {
+		t.Errorf("top prints\n%s", out)
+	}
+	out, _ := p.says(0, "why", id)
+	for _, want := range []string{", actor a, band 0\nstill waits, for ", " by now: the actor to start; ", " left\n\nwake  "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if out, _ := p.says(0, "__complete", "why", "--config", filepath.Join(p.folder, "f.yaml"), ""); !strings.Contains(out, id+"\n") {
+		t.Errorf("the shell is offered\n%s", out)
+	}
+	openGate(t, gate)
+	<-answered
+	if out, _ := p.says(0, "why", id); !strings.Contains(out, "200 after ") {
+		t.Errorf("after its answer\n%s", out)
+	}
+}
+
+func TestAWaterfallOfARequestThatWaitsSaysWhatFor(t *testing.T) {
+	for want, w := range map[string]admin.ParkedRequest{
+		"a worker of the pool (place 3 in line); 8s left\n":    {Phase: "line", Place: 3, Ends: true, Remaining: 8 * time.Second},
+		"its turn with the actor (place 1 in line); 1s left\n": {Phase: "turn", Place: 1, Ends: true, Remaining: time.Second},
+		"the actor to go to sleep, to wake it then\n":          {Phase: "sleep"},
+		"the actor\n": {},
+	} {
+		got := waterfall(admin.Request{At: time.Date(2026, 1, 1, 10, 0, 0, 0, time.Local), Actor: "a", Took: 12 * time.Second, Waiting: &w})
+		if want = "10:00:00.000, actor a, band 0\nstill waits, for 12s by now: " + want; got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
 	}
 }
 

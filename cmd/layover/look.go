@@ -27,14 +27,15 @@ import (
 func psCommand() *cobra.Command {
 	var r reach
 	var pool, state string
+	var failing bool
 	cmd := &cobra.Command{
 		Use:   "ps [word...]",
 		Short: "List the actors of a running router",
 		Long: `Ps lists the actors that have each of the words in their name, pool, state or error. FOR is how long an actor has
 been in its state, WITH how many requests are with it, WAITING how many wait for it; P50 and P99 are of what its
 last wake-ups took, at most 16; ERROR is what a waking actor lacks, else why its last start failed or its program
-exited.`,
-		Example:           "  layover ps --state awake\n  layover ps preview failed",
+exited. An actor is failed as long as its next start is not due; it stays failing until one succeeds.`,
+		Example:           "  layover ps --state awake\n  layover ps --failing\n  layover ps preview exit",
 		ValidArgsFunction: r.completeActors,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			c, err := r.client()
@@ -42,6 +43,9 @@ exited.`,
 				return err
 			}
 			query := url.Values{"search": {strings.Join(words, " ")}, "pool": {pool}, "state": {state}}
+			if failing {
+				query.Set("failing", "true")
+			}
 			actors, err := c.allActors(cmd.Context(), query)
 			if err != nil {
 				return err
@@ -50,13 +54,18 @@ exited.`,
 				return printJSON(cmd.OutOrStdout(), actors)
 			}
 			if len(actors) == 0 {
-				_, err := fmt.Fprintln(cmd.ErrOrStderr(), nobody(len(words) > 0 || pool != "" || state != "", router.State(state)))
+				text := nobody(len(words) > 0 || pool != "" || state != "", router.State(state))
+				if failing {
+					text = "no actor matches whose last start failed"
+				}
+				_, err := fmt.Fprintln(cmd.ErrOrStderr(), text)
 				return err
 			}
 			return printActors(cmd.OutOrStdout(), time.Now(), actors)
 		},
 	}
 	cmd.Flags().StringVar(&pool, "pool", "", "only those of this pool")
+	cmd.Flags().BoolVar(&failing, "failing", false, "only those whose last start failed, in whatever state they are")
 	cmd.Flags().StringVar(&state, "state", "", "only those in this state: asleep, waking, awake, 'going to sleep', failed")
 	states := []string{string(router.Asleep), string(router.Waking), string(router.Awake), string(router.GoingToSleep), string(router.Failed)}
 	cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
@@ -70,7 +79,7 @@ func nobody(chosen bool, state router.State) string {
 	case !chosen:
 		return "there is no actor; one of a template is there while it is wanted or awake"
 	case state == router.Failed:
-		return "no actor matches; one that failed is asleep again, with its ERROR, once its next start is due"
+		return "no actor matches; one that failed is asleep again once its next start is due, but stays in ps --failing"
 	}
 	return "no actor matches; one of a template is there while it is wanted or awake"
 }
@@ -83,7 +92,7 @@ func printActors(out io.Writer, now time.Time, actors []admin.Actor) error {
 		if !a.LastUsed.IsZero() {
 			used = brief(now.Sub(a.LastUsed)) + " ago"
 		}
-		state := string(a.State)
+		state := stateOf(a)
 		if a.Kept {
 			state += ", kept"
 		}
@@ -91,6 +100,14 @@ func printActors(out io.Writer, now time.Time, actors []admin.Actor) error {
 			a.Wakes, orDash(a.WakeP50), orDash(a.WakeP99), used, clean(cmp.Or(a.Lacks, a.LastError)))
 	}
 	return w.Flush()
+}
+
+// stateOf says of an actor whose last start failed so, too.
+func stateOf(a admin.Actor) string {
+	if a.Failing && a.State != router.Failed {
+		return string(a.State) + ", failing"
+	}
+	return string(a.State)
 }
 
 func orDash(d time.Duration) string {
@@ -214,9 +231,10 @@ func whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why request-id",
 		Short: "Say where a request's time went",
-		Long: `Why draws the ledger of a request that has its answer: what it waited for, when, and for how long. The id is in the
-X-Request-Id of its answer, which the actor gets too, in the body of a refusal, in the log, and on the status page. The
-router remembers the last 200 requests that were served, and the last 200 that were not.`,
+		Long: `Why draws the ledger of a request: what it waited for, when, and for how long; of one that still waits also what for,
+and how long it may. The id is in the X-Request-Id of its answer, which the actor gets too, in the body of a refusal, in
+the log, and on the status page; top and the status page have the ids of those that wait. The router remembers the last
+200 requests that were served, and the last 200 that were not.`,
 		Args:              cli.Args(1, 1, "why 1c2d3e4f"),
 		ValidArgsFunction: r.completeRequests,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -244,7 +262,10 @@ const fallWidth = 50
 // waterfall draws where a request's time went, a line for each phase.
 func waterfall(rec admin.Request) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", rec.At.Local().Format("15:04:05.000"), clean(rec.Method))
+	b.WriteString(rec.At.Local().Format("15:04:05.000"))
+	if rec.Method != "" {
+		fmt.Fprintf(&b, " %s", clean(rec.Method))
+	}
 	if rec.Route != "" {
 		fmt.Fprintf(&b, ", route %s", clean(rec.Route))
 	}
@@ -254,7 +275,15 @@ func waterfall(rec admin.Request) string {
 	if rec.Instead != "" {
 		fmt.Fprintf(&b, " instead of %s", clean(rec.Instead))
 	}
-	fmt.Fprintf(&b, ", band %d\n%s after %s", rec.Band, ending(rec), brief(rec.Took))
+	fmt.Fprintf(&b, ", band %d\n", rec.Band)
+	if w := rec.Waiting; w != nil {
+		fmt.Fprintf(&b, "still waits, for %s by now: %s", brief(rec.Took), wish(*w))
+		if w.Ends {
+			fmt.Fprintf(&b, "; %s left", brief(w.Remaining))
+		}
+	} else {
+		fmt.Fprintf(&b, "%s after %s", ending(rec), brief(rec.Took))
+	}
 	switch {
 	case rec.Reason == router.BackingOff:
 		b.WriteString("; no start was due yet")
@@ -275,7 +304,9 @@ func waterfall(rec admin.Request) string {
 		fmt.Fprintf(&b, "%s\n", clean(rec.Detail))
 	}
 	if len(rec.Ledger) == 0 {
-		b.WriteString("\nit waited for nothing\n")
+		if rec.Waiting == nil {
+			b.WriteString("\nit waited for nothing\n")
+		}
 		return b.String()
 	}
 	b.WriteString("\n")
@@ -285,6 +316,20 @@ func waterfall(rec admin.Request) string {
 	}
 	w.Flush()
 	return b.String()
+}
+
+// wish is what a request waits for.
+func wish(w admin.ParkedRequest) string {
+	what := map[string]string{
+		router.PhaseTurn:  "its turn with the actor",
+		router.PhaseLine:  "a worker of the pool",
+		router.PhaseSleep: "the actor to go to sleep, to wake it then",
+		router.PhaseWake:  "the actor to start",
+	}[w.Phase]
+	if w.Place > 0 {
+		what += fmt.Sprintf(" (place %d in line)", w.Place)
+	}
+	return cmp.Or(what, "the actor")
 }
 
 func ending(rec admin.Request) string {

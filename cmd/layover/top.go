@@ -24,10 +24,11 @@ import (
 
 // view is what top shows at one moment.
 type view struct {
-	Status   admin.Status    `json:"status"`
-	Pools    []admin.Pool    `json:"pools"`
-	Actors   []admin.Actor   `json:"actors"` // those that are not asleep, and those that somebody wants
-	Requests []admin.Request `json:"requests"`
+	Status   admin.Status          `json:"status"`
+	Pools    []admin.Pool          `json:"pools"`
+	Actors   []admin.Actor         `json:"actors"`  // first those whose last start failed, then those that are not asleep or that somebody wants
+	Waiting  []admin.ParkedRequest `json:"waiting"` // the next 10
+	Requests []admin.Request       `json:"requests"`
 }
 
 func topCommand() *cobra.Command {
@@ -37,8 +38,8 @@ func topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch a running router",
-		Long: `Top shows the lot, the pools with their lines, the actors that do something and the last requests, again and again
-until q or Ctrl-C is pressed. On a terminal it uses the whole of it; else it prints one look after another.`,
+		Long: `Top shows the lot, the pools with their lines, the actors that do something, up to 10 requests that wait and the last
+ones that have their answer, again and again until q or Ctrl-C is pressed. On a terminal it uses the whole of it; else it prints one look after another.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every < 100*time.Millisecond {
@@ -156,14 +157,24 @@ func (c *client) view(ctx context.Context) (v view, err error) {
 			return v, err
 		}
 		for _, a := range page.Rows {
-			if a.State != router.Asleep || a.Wanted > 0 {
+			if !a.Failing && (a.State != router.Asleep || a.Wanted > 0) {
 				v.Actors = append(v.Actors, a)
 			}
 		}
 	}
+	broken, err := fetch[admin.Actors](ctx, c, "/api/v1/actors", url.Values{"failing": {"true"}, "limit": {"500"}})
+	if err != nil {
+		return v, err
+	}
 	slices.SortStableFunc(v.Actors, func(a, b admin.Actor) int {
 		return cmp.Compare(b.Wanted+b.InLine+b.InFlight, a.Wanted+a.InLine+a.InFlight)
 	})
+	v.Actors = append(broken.Rows, v.Actors...)
+	waiting, err := fetch[admin.Parked](ctx, c, "/api/v1/lot", url.Values{"limit": {"10"}})
+	if err != nil {
+		return v, err
+	}
+	v.Waiting = waiting.Rows
 	last, err := fetch[admin.Requests](ctx, c, "/api/v1/requests", url.Values{"limit": {"10"}})
 	v.Requests = last.Rows
 	return v, err
@@ -181,6 +192,9 @@ func (v view) text(columns int) string {
 		if n := s.Actors[state]; n > 0 {
 			fmt.Fprintf(&b, ", %d %s", n, state)
 		}
+	}
+	if s.Failing > 0 {
+		fmt.Fprintf(&b, "; %d failing", s.Failing)
 	}
 	if n := len(s.ConfigProblems); n > 0 {
 		fmt.Fprintf(&b, "\na newer configuration is refused: %s", clean(s.ConfigProblems[0]))
@@ -215,10 +229,25 @@ func (v view) text(columns int) string {
 		printActors(&b, s.Now, v.Actors)
 	}
 	b.WriteString("\n")
+	for _, w := range v.Waiting {
+		left := "no end"
+		if w.Ends {
+			left = brief(w.Remaining) + " left"
+		}
+		fmt.Fprintf(&b, "%s  %-24s  %8s  %s  %s\n", w.Since.Local().Format("15:04:05"), "waits for "+brieflyFor(w), left, clean(w.ID), clean(w.Actor))
+	}
 	for _, rec := range v.Requests {
 		fmt.Fprintf(&b, "%s  %-24s  %8s  %s  %s %s\n", rec.At.Local().Format("15:04:05"), ending(rec), brief(rec.Took), clean(rec.ID), clean(rec.Method), clean(rec.Actor))
 	}
 	return b.String()
+}
+
+// brieflyFor is what a request waits for, by its phase's name.
+func brieflyFor(w admin.ParkedRequest) string {
+	if w.Place > 0 {
+		return fmt.Sprintf("%s, place %d", w.Phase, w.Place)
+	}
+	return cmp.Or(w.Phase, "its actor")
 }
 
 // printBriefly prints of actors what fits on a narrow terminal.
@@ -226,7 +255,7 @@ func printBriefly(out io.Writer, now time.Time, actors []admin.Actor) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ACTOR\tSTATE\tFOR\tWITH\tWAITING\tERROR")
 	for _, a := range actors {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", clean(a.Name), a.State, brief(now.Sub(a.Since)), a.InFlight, a.Wanted+a.InLine,
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", clean(a.Name), stateOf(a), brief(now.Sub(a.Since)), a.InFlight, a.Wanted+a.InLine,
 			clean(strings.TrimPrefix(cmp.Or(a.Lacks, a.LastError), "the actor ")))
 	}
 	w.Flush()

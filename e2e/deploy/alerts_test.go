@@ -116,9 +116,9 @@ var situations = []situation{
 		}},
 	{alert: "LayoverStartsFail", fires: outcome("backing_off", again), before: 7, at: 20, labels: ofRoute,
 		silent: []series{outcome("start_failed", once), outcome("lot_full", again)}},
-	{alert: "LayoverActorFailed", fires: series{`layover_actors{pool="small",state="failed"}`: "0x2 2x20"}, before: 12, at: 13, value: "2",
-		labels: map[string]string{"pool": "small", "state": "failed"},
-		silent: []series{{`layover_actors{pool="small",state="failed"}`: "0x2 2x8 0x20"}, {`layover_actors{pool="small",state="asleep"}`: "2x20"}}},
+	{alert: "LayoverActorFailed", fires: series{`layover_actors_failing{pool="small"}`: "0x2 2x20"}, before: 12, at: 13, value: "2",
+		labels: ofPool,
+		silent: []series{{`layover_actors_failing{pool="small"}`: "0x2 2x8 0x20"}, {`layover_actors{pool="small",state="asleep"}`: "2x20"}}},
 	{alert: "LayoverActorsBreak", fires: outcome("actor_failed", again), before: 7, at: 20, labels: ofRoute,
 		silent: []series{outcome("actor_unreachable", once)}},
 	{alert: "LayoverAnswersTooLate", before: 9, at: 25, labels: ofRoute, value: "10%",
@@ -143,7 +143,7 @@ var situations = []situation{
 var calm = series{
 	"layover_ready": "1x30", "layover_config_last_reload_successful": "1x30", "layover_lot_rejected_total": "3x30",
 	"layover_lot_spots": "1024x30", "layover_lot_spots_used": "0 100 700 20 0 5 300 10 0x22",
-	`layover_pool_waiting{pool="small"}`: "0 1 0 0 3 2 0 1 1 0x21", `layover_actors{pool="small",state="failed"}`: "0x30",
+	`layover_pool_waiting{pool="small"}`: "0 1 0 0 3 2 0 1 1 0x21", `layover_actors_failing{pool="small"}`: "0x30",
 	fmt.Sprintf(requests, "served"): "0+600x30", fmt.Sprintf(requests, "client_gone"): "0+60x30", fmt.Sprintf(requests, "no_route"): "0+60x30",
 	"process_open_fds": "120+1x30", "process_max_fds": "65536x30",
 }

@@ -30,7 +30,8 @@ type Status struct {
 	Settings []Setting            `json:"settings"`
 	Lot      Lot                  `json:"lot"`
 	Totals   router.Totals        `json:"totals"`
-	Actors   map[router.State]int `json:"actors"` // by state
+	Actors   map[router.State]int `json:"actors"`  // by state
+	Failing  int                  `json:"failing"` // of them, whatever state they are in: their last start failed
 	Pools    int                  `json:"pools"`
 	// What is wrong with a newer text of the configuration file, which was refused.
 	ConfigProblems []string `json:"config_problems,omitempty"`
@@ -68,9 +69,12 @@ type Parked struct {
 
 // ParkedRequest is one of them.
 type ParkedRequest struct {
+	ID        string        `json:"id"`
 	Actor     string        `json:"actor"`
 	Band      int           `json:"band"`
-	Since     time.Time     `json:"since"` // when it, or the job that it is a part of, began
+	Phase     string        `json:"waits_for,omitempty"` // turn, line, sleep or wake; empty: none of them
+	Place     int           `json:"place,omitempty"`     // in the line for that, from 1
+	Since     time.Time     `json:"since"`               // when it, or the job that it is a part of, began
 	Remaining time.Duration `json:"remaining_ns,omitempty"`
 	Ends      bool          `json:"ends"`
 }
@@ -234,6 +238,9 @@ func (a *Admin) statusOf(seen router.Snapshot) Status {
 		Actors: make(map[router.State]int), Pools: len(seen.Plane.Pools)}
 	for _, actor := range seen.Plane.Actors {
 		s.Actors[actor.State]++
+		if actor.Failing {
+			s.Failing++
+		}
 	}
 	if c := a.configNow(); c != nil {
 		s.ConfigProblems = c.Problems
@@ -244,6 +251,9 @@ func (a *Admin) statusOf(seen router.Snapshot) Status {
 func (a *Admin) actors(q query) (Actors, error) {
 	seen := a.look(0)
 	if err := known("state", q.Get("state"), states()); err != nil {
+		return Actors{}, err
+	}
+	if err := known("value of failing", q.Get("failing"), []string{"true", "false"}); err != nil {
 		return Actors{}, err
 	}
 	return a.actorsOf(seen, q), known("pool", q.Get("pool"), poolNames(seen))
@@ -282,7 +292,7 @@ func (a *Admin) actorsOf(seen router.Snapshot, q query) Actors {
 	var found []*router.ActorSnapshot
 	for i := range seen.Plane.Actors {
 		actor := &seen.Plane.Actors[i]
-		if q.is("pool", actor.Pool) && q.is("state", string(actor.State)) && q.matches(actor.Name, actor.Pool, string(actor.State), actor.Lacks, actor.LastError) {
+		if q.is("pool", actor.Pool) && q.is("state", string(actor.State)) && q.is("failing", strconv.FormatBool(actor.Failing)) && q.matches(actor.Name, actor.Pool, string(actor.State), actor.Lacks, actor.LastError) {
 			found = append(found, actor)
 		}
 	}
@@ -342,7 +352,7 @@ func (a *Admin) parkedOf(seen router.Snapshot, q query) (Parked, error) {
 	}
 	var found []router.Waiting
 	for _, w := range r.Waiting() {
-		if q.is("actor", w.Actor) && q.matches(w.Actor) {
+		if q.is("actor", w.Actor) && q.matches(w.ID, w.Actor) {
 			found = append(found, w)
 		}
 	}
@@ -350,13 +360,17 @@ func (a *Admin) parkedOf(seen router.Snapshot, q query) (Parked, error) {
 	out.Total, out.Next = len(found), next
 	now := time.Now()
 	for _, w := range page {
-		row := ParkedRequest{Actor: w.Actor, Band: w.Claim.Priority, Since: w.Claim.Since, Ends: !w.End.IsZero()}
-		if row.Ends {
-			row.Remaining = max(0, w.End.Sub(now))
-		}
-		out.Rows = append(out.Rows, row)
+		out.Rows = append(out.Rows, parkedRequest(w, r.OutlookOf(w), now))
 	}
 	return out, err
+}
+
+func parkedRequest(w router.Waiting, o router.Outlook, now time.Time) ParkedRequest {
+	row := ParkedRequest{ID: w.ID, Actor: w.Actor, Band: w.Claim.Priority, Phase: o.Phase, Place: o.Place, Since: w.Claim.Since, Ends: !w.End.IsZero()}
+	if row.Ends {
+		row.Remaining = max(0, w.End.Sub(now))
+	}
+	return row
 }
 
 func (a *Admin) requests(q query) (Requests, error) { return requestsOf(a.look(0), q) }
@@ -378,14 +392,52 @@ func requestsOf(seen router.Snapshot, q query) (Requests, error) {
 }
 
 func (a *Admin) request(w http.ResponseWriter, req *http.Request) {
+	id := req.PathValue("id")
+	if r := a.router.Load(); r != nil { // first, or one that ends meanwhile would be in neither
+		for _, waiting := range r.Waiting() {
+			if waiting.ID == id {
+				answer(w, waitingRequest(waiting, r.OutlookOf(waiting), time.Now()))
+				return
+			}
+		}
+	}
 	recent := a.look(0).Recent
 	for _, rec := range recent {
-		if rec.ID == req.PathValue("id") {
+		if rec.ID == id {
 			answer(w, requestOf(rec))
 			return
 		}
 	}
-	refuse(w, problem(http.StatusNotFound, "no request of this id is among the last ones that have their answer, which are %d; the log has all of them at level debug", len(recent)))
+	refuse(w, problem(http.StatusNotFound, "no request of this id waits, and none is among the last ones that have their answer, which are %d: it may be with its actor; the log has all that ended at level debug", len(recent)))
+}
+
+// waitingRequest is what is known of a request before its answer. Of the flight
+// that it is in, it has what came after the last entry of its own ledger.
+func waitingRequest(w router.Waiting, o router.Outlook, now time.Time) Request {
+	began := w.Budget.Ledger().Start
+	if began.IsZero() {
+		began = w.Claim.Since
+	}
+	out := requestOf(router.Record{ID: w.ID, At: began, Actor: w.Actor, Band: w.Claim.Priority, Took: now.Sub(began), Budget: w.Budget})
+	parked := parkedRequest(w, o, now)
+	out.Waiting = &parked
+	if o.Phase == router.PhaseTurn {
+		return out
+	}
+	booked := time.Duration(0)
+	for _, p := range out.Ledger {
+		booked = max(booked, p.Last)
+	}
+	for _, span := range w.Flight {
+		to := span.To
+		if to.IsZero() {
+			to = now
+		}
+		if first, last := max(booked, span.From.Sub(out.At)), to.Sub(out.At); last > first {
+			out.Ledger = append(out.Ledger, Phase{Name: span.Name, First: first, Last: last, Elapsed: last - first})
+		}
+	}
+	return out
 }
 
 func (a *Admin) configInForce(query) (Configuration, error) {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ import (
 	"layover/internal/router"
 	"layover/internal/router/planetest"
 	"layover/parking"
+	"layover/turnstile"
 )
 
 const token = "a-token-of-the-tests"
@@ -162,7 +164,7 @@ func TestTheLotNamesWhoWaitsInOrder(t *testing.T) {
 		a.SetRouter(r)
 		ctx, cancel := budget.For(t.Context(), time.Minute)
 		for _, actor := range []string{"y", "x"} {
-			go r.Route(ctx, router.Ask{Actor: actor}) // ends with ctx, and the bubble waits for it
+			go r.Route(ctx, router.Ask{Actor: actor, ID: "of-" + actor}) // ends with ctx, and the bubble waits for it
 			synctest.Wait()
 			time.Sleep(time.Second)
 		}
@@ -173,8 +175,53 @@ func TestTheLotNamesWhoWaitsInOrder(t *testing.T) {
 		if got := read[admin.Parked](t, a, "/api/v1/lot?actor=x", 200); got.Total != 1 {
 			t.Errorf("x alone: %+v", got)
 		}
+		if got := read[admin.Parked](t, a, "/api/v1/lot?search=of-x", 200); got.Total != 1 || got.Rows[0].ID != "of-x" || got.Rows[0].Phase != router.PhaseLine || got.Rows[0].Place != 2 {
+			t.Errorf("of-x: %+v", got)
+		}
+		one := read[admin.Request](t, a, "/api/v1/requests/of-y", 200)
+		line := []admin.Phase{{Name: router.PhaseLine, Last: 2 * time.Second, Elapsed: 2 * time.Second}}
+		if w := one.Waiting; w == nil || w.Phase != router.PhaseLine || w.Place != 1 || w.Remaining != 58*time.Second || one.Actor != "y" || one.Took != 2*time.Second || !slices.Equal(one.Ledger, line) {
+			t.Errorf("of-y: %+v, waiting %+v", one, w)
+		}
 		cancel()
 		synctest.Wait()
+		if p := read[admin.Problem](t, a, "/api/v1/requests/of-y", 404); !strings.Contains(p.Detail, "it may be with its actor") {
+			t.Errorf("a request that no longer waits: %+v", p)
+		}
+	})
+}
+
+// A request that waits for its turn is in no flight, whatever the actor's does.
+func TestTheLedgerOfARequestThatWaitsIsItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdmin(t, admin.Options{})
+		plane := planetest.NewScripted(1, "x")
+		plane.Start = func(context.Context, string) error { time.Sleep(5 * time.Second); return nil }
+		r := router.New(plane, parking.NewLot(5), router.Options{})
+		r.SetLimits(func(string) router.Limit { return router.Limit{Concurrent: 1, Waiting: 5} })
+		a.SetRouter(r)
+		for _, id := range []string{"first", "second"} {
+			go func() { // ends when it was served, and the bubble waits for it
+				ctx, cancel := budget.For(t.Context(), time.Minute)
+				defer cancel()
+				ride, err := r.Route(turnstile.Begin(ctx, 0), router.Ask{Actor: "x", ID: id})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(2 * time.Second)
+				ride.Done()
+			}()
+			synctest.Wait()
+		}
+		time.Sleep(3 * time.Second)
+		for id, phase := range map[string]string{"first": router.PhaseWake, "second": router.PhaseTurn} {
+			got := read[admin.Request](t, a, "/api/v1/requests/"+id, 200)
+			if want := []admin.Phase{{Name: phase, Last: 3 * time.Second, Elapsed: 3 * time.Second}}; got.Waiting == nil || got.Waiting.Phase != phase || !slices.Equal(got.Ledger, want) {
+				t.Errorf("%s: %+v, waiting %+v, want %v", id, got, got.Waiting, want)
+			}
+		}
+		time.Sleep(time.Minute)
 	})
 }
 

@@ -177,12 +177,12 @@ func phaseLabel(name string) []metric.RecordOption {
 
 // gauges are read from the router when the metrics are asked for.
 type gauges struct {
-	ready, build                              metric.Int64ObservableGauge
-	inUse                                     metric.Int64ObservableGauge
-	capacity, longest                         metric.Float64ObservableGauge
-	rejected, events                          metric.Int64ObservableCounter
-	connections                               metric.Int64ObservableGauge
-	workers, used, waiting, turns, actorState metric.Int64ObservableGauge
+	ready, build                                       metric.Int64ObservableGauge
+	inUse                                              metric.Int64ObservableGauge
+	capacity, longest                                  metric.Float64ObservableGauge
+	rejected, events                                   metric.Int64ObservableCounter
+	connections                                        metric.Int64ObservableGauge
+	workers, used, waiting, turns, actorState, failing metric.Int64ObservableGauge
 }
 
 func addGauges(meter metric.Meter, a *Admin) error {
@@ -202,6 +202,7 @@ func addGauges(meter metric.Meter, a *Admin) error {
 	g.waiting = whole("layover_pool_waiting", "Wake-ups in the pool's line.")
 	g.turns = whole("layover_turns_waiting", "Requests that wait for their turn with an actor of the pool.")
 	g.actorState = whole("layover_actors", "Actors of the pool by state.")
+	g.failing = whole("layover_actors_failing", "Actors of the pool whose last start failed.")
 	g.connections = whole("layover_connections", "Connections of clients that are open.")
 	var err [4]error
 	g.capacity, err[0] = meter.Float64ObservableGauge("layover_lot_spots", metric.WithDescription("Parking spots in all; +Inf when unlimited."))
@@ -246,6 +247,7 @@ func (g *gauges) observe(o metric.Observer, a *Admin) {
 		o.ObserveInt64(g.used, int64(pool.Used), of)
 		o.ObserveInt64(g.waiting, int64(pool.Waiting), of)
 		o.ObserveInt64(g.turns, inLine(s.Plane.Actors, pool.Name), of)
+		o.ObserveInt64(g.failing, failing(s.Plane.Actors, pool.Name), of)
 		for state, n := range byState(s.Plane.Actors, pool.Name) {
 			o.ObserveInt64(g.actorState, n, metric.WithAttributes(attribute.String("pool", pool.Name), attribute.String("state", string(state))))
 		}
@@ -269,6 +271,16 @@ func inLine(actors []router.ActorSnapshot, pool string) (n int64) {
 	for _, a := range actors {
 		if a.Pool == pool {
 			n += int64(a.InLine)
+		}
+	}
+	return n
+}
+
+// failing counts a pool's actors whose last start failed.
+func failing(actors []router.ActorSnapshot, pool string) (n int64) {
+	for _, a := range actors {
+		if a.Pool == pool && a.Failing {
+			n++
 		}
 	}
 	return n

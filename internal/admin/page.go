@@ -27,14 +27,57 @@ type view struct {
 
 	ActorPage Actors
 	PoolPage  Pools
-	Parked    Parked
+	Parked    []waiters
+	Unseen    int // requests that wait and are in none of Parked
 	Requests  Requests
 }
+
+// waiters are requests that wait one behind the other for the same: what the
+// page has one entry for.
+type waiters struct {
+	ParkedRequest                 // the first of them
+	N             int             // how many there are
+	Rows          []ParkedRequest // the first of them, at most pageIDs
+	Least         time.Duration   // the shortest time that one of them has left, if Ends
+}
+
+// grouped returns the first of the groups of neighbours that are alike, and how
+// many requests are in the others.
+func grouped(rows []ParkedRequest) (groups []waiters, rest int) {
+	for i, row := range rows {
+		last := len(groups) - 1
+		if last < 0 || !alike(groups[last].ParkedRequest, row) {
+			if len(groups) == pageParked {
+				return groups, len(rows) - i
+			}
+			groups = append(groups, waiters{ParkedRequest: row, Least: row.Remaining})
+			last++
+		}
+		g := &groups[last]
+		g.N++
+		g.Least = min(g.Least, row.Remaining)
+		if len(g.Rows) < pageIDs {
+			g.Rows = append(g.Rows, row)
+		}
+	}
+	return groups, 0
+}
+
+func alike(a, b ParkedRequest) bool {
+	return a.Actor == b.Actor && a.Band == b.Band && a.Phase == b.Phase && a.Ends == b.Ends
+}
+
+// Key names the group to the page's script, which keeps what is folded out.
+func (w waiters) Key() string { return fmt.Sprintf("%s, band %d, %s", w.Actor, w.Band, w.Phase) }
+
+// More is how many of the group have no row.
+func (w waiters) More() int { return w.N - len(w.Rows) }
 
 // How many rows the page has of each list, without a wish.
 const (
 	pageActors   = 100
-	pageParked   = 20
+	pageParked   = 20 // groups
+	pageIDs      = 20 // of each group
 	pageRequests = 200
 )
 
@@ -106,10 +149,12 @@ func (a *Admin) view(values url.Values, old time.Duration) (*view, error) {
 	search := query{Values: url.Values{}, words: q.words, limit: pageRequests}
 	all := query{Values: url.Values{}, limit: maxRows}
 	v.PoolPage = poolsOf(seen, all)
-	all.limit = pageParked
-	if v.Parked, err = a.parkedOf(seen, all); err != nil {
+	parked, err := a.parkedOf(seen, all)
+	if err != nil {
 		return nil, err
 	}
+	v.Parked, v.Unseen = grouped(parked.Rows)
+	v.Unseen += parked.Total - len(parked.Rows)
 	v.Requests, err = requestsOf(seen, search)
 	return v, err
 }

@@ -11,13 +11,17 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"layover/budget"
 	"layover/internal/admin"
 	"layover/internal/router"
+	"layover/internal/router/planetest"
 	"layover/parking"
 )
 
@@ -238,6 +242,73 @@ func (c crowded) Snapshot() router.PlaneSnapshot {
 	s := c.snapshot
 	s.Actors = append([]router.ActorSnapshot(nil), s.Actors...)
 	return s
+}
+
+func TestFailingActorsAreCountedAndFound(t *testing.T) {
+	a := newAdmin(t, admin.Options{})
+	a.SetRouter(router.New(crowded{snapshot: router.PlaneSnapshot{
+		Pools: []router.PoolSnapshot{{Name: "p", Workers: 1}, {Name: "q", Workers: 1}},
+		Actors: []router.ActorSnapshot{
+			{Name: "a", Pool: "p", State: router.Asleep},
+			{Name: "b", Pool: "p", State: router.Asleep, Failing: true, LastError: "the actor did not start: no key"},
+			{Name: "c", Pool: "p", State: router.Waking, Failing: true},
+		}}}, parking.NewLot(1), router.Options{}))
+	if got := read[admin.Actors](t, a, "/api/v1/actors?failing=true", 200); got.Total != 2 || got.Rows[0].Name != "b" || !got.Rows[0].Failing {
+		t.Errorf("failing: %+v", got)
+	}
+	if got := read[admin.Actors](t, a, "/api/v1/actors?failing=true&state=waking", 200); got.Total != 1 || got.Rows[0].Name != "c" {
+		t.Errorf("failing and waking: %+v", got)
+	}
+	if got := read[admin.Actors](t, a, "/api/v1/actors?failing=false", 200); got.Total != 1 || got.Rows[0].Name != "a" {
+		t.Errorf("not failing: %+v", got)
+	}
+	if p := read[admin.Problem](t, a, "/api/v1/actors?failing=yes", 400); p.Detail != `there is no value of failing "yes"; use one of true, false` {
+		t.Errorf("%+v", p)
+	}
+	if got := read[admin.Status](t, a, "/api/v1/status", 200); got.Failing != 2 || got.Actors[router.Asleep] != 2 {
+		t.Errorf("status: %+v", got)
+	}
+	text := ask(a, "GET", "http://localhost/metrics").Body.String()
+	for _, want := range []string{`layover_actors_failing{pool="p"} 2`, `layover_actors_failing{pool="q"} 0`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	page := ask(a, "GET", "http://localhost/statusz?failing=true").Body.String()
+	for _, want := range []string{`<a class="error" href="/statusz?failing=true"><b>2</b> failing</a>`, `<span class="state failed">asleep, failing</span>`, `<span class="state failed">waking, failing</span>`, `value="true" checked`, "2 of 2 actors"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in\n%s", want, page)
+		}
+	}
+}
+
+func TestNeighboursThatWaitForTheSameAreOneEntryOfThePage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdmin(t, admin.Options{})
+		r := router.New(planetest.NewScripted(0, "x", "y"), parking.NewLot(500), router.Options{})
+		a.SetRouter(r)
+		ctx, cancel := budget.For(t.Context(), time.Minute)
+		for i, actor := range slices.Concat(slices.Repeat([]string{"x"}, 25), []string{"y", "x", "x"}, slices.Repeat([]string{"y", "x"}, 12)) {
+			go r.Route(ctx, router.Ask{Actor: actor, ID: fmt.Sprintf("<%d>", i)}) // ends with ctx, and the bubble waits for it
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+		_, page, _ := strings.Cut(ask(a, "GET", "http://localhost/statusz").Body.String(), "waiting, next first: ")
+		page, _, _ = strings.Cut(page, "</section>")
+		for _, want := range []string{"<b>x ×25</b> band 0, line place 1, up to ", `<a class="id" href="/api/v1/requests/%3C0%3E">&lt;0&gt;</a>`, `>5 more</a></details>`, "<b>y</b> band 0, ", "<b>x ×2</b> band 0, ", `>7 more</a></div>`} {
+			if !strings.Contains(page, want) {
+				t.Errorf("no %s in\n%s", want, page)
+			}
+		}
+		if n := strings.Count(page, "data-key="); n != 20 {
+			t.Errorf("%d entries, want 20", n)
+		}
+		if first, second, third := strings.Index(page, "x ×25"), strings.Index(page, "<b>y</b>"), strings.Index(page, "x ×2<"); first > second || second > third {
+			t.Errorf("the entries are at %d, %d, %d", first, second, third)
+		}
+		cancel()
+		synctest.Wait()
+	})
 }
 
 func manyActors(b testing.TB) *admin.Admin {

@@ -71,7 +71,9 @@ type Waiter struct {
 	Ends      bool          `json:"ends"`
 }
 
-// Request is one request that has its answer.
+// Request is one request that has its answer, or, if Waiting says so, one that
+// still waits: of that the method, the route and what comes with an answer are
+// not known.
 type Request struct {
 	ID      string        `json:"id"`
 	At      time.Time     `json:"at"`
@@ -89,6 +91,8 @@ type Request struct {
 	Took    time.Duration `json:"took_ns"`
 	Detail  string        `json:"detail,omitempty"`
 	Ledger  []Phase       `json:"ledger"`
+
+	Waiting *ParkedRequest `json:"waiting,omitempty"`
 }
 
 // Phase is a line of a request's ledger; its times count from the request's

@@ -45,8 +45,9 @@ function morph(to, from) {
 }
 
 // key is what names a row of a table: what it changes, a request's id, or its
-// first words.
+// first words; and who waits for the same.
 function key(node) {
+  if (node.dataset && node.dataset.key) return node.dataset.key;
   if (node.localName !== "tr") return "";
   const post = node.querySelector("[data-post]");
   return post ? post.dataset.post : (node.querySelector(".id") || node).textContent;
@@ -58,10 +59,11 @@ function alike(a, b) {
 
 function morphChildren(to, from) {
   const old = new Map(); // rows by what names them: they move, and are not written over each other
-  if (to.localName === "tbody") for (const row of to.children) old.set(key(row), row);
+  for (const row of to.children) if (key(row)) old.set(key(row), row);
   let at = to.firstChild;
   for (const next of [...from.childNodes]) {
     const row = old.get(key(next));
+    old.set(key(next)); // the next one of the same name is another one
     if (row && row.parentNode === to && row !== at) {
       to.insertBefore(row, at);
       morph(row, next);

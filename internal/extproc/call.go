@@ -227,7 +227,7 @@ func refusalOf(err error) *router.Error {
 // not to be woken.
 func (c *call) board() *router.Error {
 	route := &c.name.Route
-	ask := router.Ask{Actor: c.name.Actor, Fallback: route.Fallback, FallbackAfter: route.FallbackAfter, OnWait: c.onWait}
+	ask := router.Ask{Actor: c.name.Actor, ID: c.req.id(), Fallback: route.Fallback, FallbackAfter: route.FallbackAfter, OnWait: c.onWait}
 	var err error
 	if route.NoWake {
 		c.ride, c.state, err = c.server.router.Glance(c.budget, ask)
@@ -368,7 +368,7 @@ func (c *call) writeDeadline(r *routing) error {
 func (c *call) record(refusal *router.Error) router.Record {
 	path, _, _ := strings.Cut(c.req.Path, "?")
 	rec := router.Record{
-		ID: c.req.Header("x-request-id"), At: c.arrived, Method: c.req.Method, Host: c.req.Host, Path: path, Route: c.name.Route.Name, Actor: c.name.Actor,
+		ID: c.req.id(), At: c.arrived, Method: c.req.Method, Host: c.req.Host, Path: path, Route: c.name.Route.Name, Actor: c.name.Actor,
 		Band: c.name.Route.Band, Took: time.Since(c.arrived), Budget: budget.From(c.budget),
 	}
 	if refusal != nil {

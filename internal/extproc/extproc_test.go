@@ -112,7 +112,12 @@ func TestG5_R37_TheHoldEndsWithTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newRig(t, setup{})
 		x.wake(t, actorA)
-		response := x.hold(t, get(actorB, "x-request-id", "id-1")).mustRefuse(5*time.Second, router.NoWorker)
+		held := x.hold(t, get(actorB, "x-request-id", "id-1"))
+		synctest.Wait()
+		if waits := x.router.Waiting(); len(waits) != 1 || waits[0].ID != "id-1" {
+			t.Errorf("who waits: %+v, want id-1", waits)
+		}
+		response := held.mustRefuse(5*time.Second, router.NoWorker)
 		if got := envoy.DefaultPlan().MessageTimeout(); got <= 5*time.Second {
 			t.Errorf("Envoy waits %v, and the refusal comes after 5s", got)
 		}

@@ -99,7 +99,7 @@ func (r *routing) reply() *extprocv3.ProcessingResponse {
 func refuse(e *router.Error, req *Request) *extprocv3.ProcessingResponse {
 	form := answer.FormOf(req.Method, req.formHeader())
 	row := answer.RowOf(e.Reason)
-	return immediate(answer.Compose(e, form, req.Header("x-request-id")), form, row.Status, string(e.Reason))
+	return immediate(answer.Compose(e, form, req.id()), form, row.Status, string(e.Reason))
 }
 
 // tell answers with what an actor is doing that is not to be woken. A gRPC health

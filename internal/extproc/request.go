@@ -58,6 +58,15 @@ func (r *Request) Header(name string) string {
 	return ""
 }
 
+// longestID is the most of a request's id that is kept: it may be the client's.
+const longestID = 128
+
+// id returns the request's id; empty: it has none.
+func (r *Request) id() string {
+	id := r.Header("x-request-id")
+	return strings.ToValidUTF8(id[:min(len(id), longestID)], "")
+}
+
 // Values returns all values of the header called name, in any case of letters.
 func (r *Request) Values(name string) []string { return r.header(name)[name] }
 

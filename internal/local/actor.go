@@ -47,6 +47,7 @@ type actor struct {
 	wakes     uint64
 	lastWake  time.Duration
 	failures  int       // starts that failed in a row
+	failing   bool      // its last start that came to an end failed, whatever failures forgives
 	retryAt   time.Time // no start before; zero: none failed
 	lastError string
 	lastWords []string  // what its last life printed in the end
@@ -212,6 +213,7 @@ func (p *Plane) awaken(a *actor, l *life) {
 	}
 	l.target = router.Target{Addr: l.program.addr(), Protocol: a.def.Protocol, Wake: l.number}
 	l.awakeAt = time.Now()
+	a.failing = false
 	if strings.HasPrefix(a.lastError, didNotStart) { // it did now
 		a.lastError = ""
 	}
@@ -295,6 +297,7 @@ func (p *Plane) crash(a *actor, l *life) {
 
 func (a *actor) backOffLocked(what string) {
 	a.failures++
+	a.failing = true
 	a.retryAt = time.Now().Add(backoff(a.failures))
 	a.lastError = what
 }

@@ -229,7 +229,7 @@ func (p *Plane) applyActorsLocked() (changes []string) {
 			p.drainLocked(a)
 		default:
 			note(name, "changed")
-			a.lastError = "" // of what it was
+			a.lastError, a.failing = "", false // of what it was
 			a.leaveLineLocked()
 			p.dismissLocked(a, errChanged)
 		}
@@ -399,7 +399,7 @@ func byName(actors []router.ActorSnapshot) []router.ActorSnapshot {
 func (a *actor) snapshotLocked() router.ActorSnapshot {
 	s := router.ActorSnapshot{
 		Name: a.name, Pool: a.def.Pool, Kept: a.keeping, State: a.state, Since: a.since, Wanted: a.wanted, LastUsed: a.lastUsed,
-		Wakes: a.wakes, LastWake: a.lastWake, LastError: a.lastError, Output: shown(a.lastWords),
+		Wakes: a.wakes, LastWake: a.lastWake, Failing: a.failing, LastError: a.lastError, Output: shown(a.lastWords),
 	}
 	if a.state == router.Asleep && !a.retryAt.IsZero() && a.retryAt.After(time.Now()) {
 		s.State, s.RetryAt = router.Failed, a.retryAt

@@ -509,6 +509,33 @@ func TestAnActorThatIsReadyAndExitsBeforeItServesCountsAsAFailedStart(t *testing
 	})
 }
 
+func TestAnActorIsFailingUntilAStartSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 1, fake("a"))
+		defer s.close()
+		want := func(state router.State, failing bool) {
+			t.Helper()
+			synctest.Wait()
+			if a := s.plane.Snapshot().Actors[0]; a.State != state || a.Failing != failing {
+				t.Errorf("it is %s, failing %v; want %s, %v", a.State, a.Failing, state, failing)
+			}
+		}
+		want(router.Asleep, false)
+		s.script("a", script{fails: errors.New("broken")})
+		s.refused("a", router.StartFailed, 0)
+		want(router.Failed, true)
+		time.Sleep(time.Minute) // the next start is due
+		want(router.Asleep, true)
+		s.script("a", script{start: time.Second})
+		next := s.ask("a", time.Minute)
+		want(router.Waking, true)
+		(<-next).ride.Done()
+		want(router.Awake, false)
+		s.host.crash("a")
+		want(router.Asleep, false)
+	})
+}
+
 func TestG10_StopRefusesWhoWaitsAndEndsEveryActor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 2, fake("a"), fake("b"), fake("c"))

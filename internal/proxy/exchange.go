@@ -158,7 +158,7 @@ func (x *exchange) board() *router.Error {
 		return x.glance()
 	}
 	ride, err := x.proxy.router.Route(x.budget, router.Ask{
-		Actor: x.actor, Fallback: x.route.Fallback, FallbackAfter: x.route.FallbackAfter, OnWait: x.onWait})
+		Actor: x.actor, ID: x.id, Fallback: x.route.Fallback, FallbackAfter: x.route.FallbackAfter, OnWait: x.onWait})
 	if err != nil {
 		return x.turnedAway(err)
 	}

@@ -2,9 +2,12 @@ package router
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 
+	"layover/budget"
+	"layover/parking"
 	"layover/turnstile"
 )
 
@@ -31,15 +34,21 @@ type crowd struct {
 	until time.Time
 	alone bool // everybody had left since the place was entered
 
-	trouble *Error // what keeps the last flight; nil: nothing is known
-	phase   string // that the flight is in; empty: none
+	trouble *Error         // what keeps the last flight; nil: nothing is known
+	phases  []parking.Span // of the flight, the last mostPhases; To of one that goes on is zero
 }
+
+// mostPhases bounds what is kept of a flight that tries again and again.
+const mostPhases = 16
 
 // member is one request of a crowd.
 type member struct {
 	claim turnstile.Claim
 	end   time.Time // zero: it has none
 	at    [2]int    // its index in byClaim and byEnd
+
+	id     string
+	budget budget.Budget
 }
 
 // members is a list of members that can be a heap.
@@ -216,13 +225,33 @@ func (c *crowd) bestLocked() (turnstile.Claim, time.Time) {
 func (c *crowd) startOver() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.trouble, c.phase = nil, ""
+	c.trouble, c.phases = nil, c.phases[:0]
 }
 
+// enterPhase ends the phase that the flight is in, and begins another one unless
+// its name is empty.
 func (c *crowd) enterPhase(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.phase = name
+	now := time.Now()
+	if c.phaseLocked() != "" {
+		c.phases[len(c.phases)-1].To = now
+	}
+	if name == "" {
+		return
+	}
+	if len(c.phases) == mostPhases {
+		c.phases = slices.Delete(c.phases, 0, 1)
+	}
+	c.phases = append(c.phases, parking.Span{Name: name, From: now})
+}
+
+// phaseLocked returns the phase that the flight is in; empty: none.
+func (c *crowd) phaseLocked() string {
+	if n := len(c.phases); n > 0 && c.phases[n-1].To.IsZero() {
+		return c.phases[n-1].Name
+	}
+	return ""
 }
 
 // blame notes what keeps the crowd's flight.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"layover/budget"
+	"layover/parking"
 	"layover/turnstile"
 )
 
@@ -26,9 +27,12 @@ func (r *Router) Wake(ctx context.Context, actor string, within time.Duration) e
 
 // Waiting is one request that waits for an actor, or for its turn with it.
 type Waiting struct {
-	Actor string
-	Claim turnstile.Claim
-	End   time.Time // of its budget; zero: it has none
+	ID     string // of Ask
+	Actor  string
+	Claim  turnstile.Claim
+	End    time.Time      // of its budget; zero: it has none
+	Budget budget.Budget  // its ledger has what is over: its turn, and flights before this one
+	Flight []parking.Span // of the flight under way, also from before the request joined it; To of one that goes on is zero. Shared by all who wait for the actor
 }
 
 // Waiting returns all requests that wait now: lower bands first, and in a band
@@ -39,8 +43,9 @@ func (r *Router) Waiting() []Waiting {
 	cs.mu.Lock()
 	for actor, c := range cs.of {
 		c.mu.Lock()
+		flight := slices.Clone(c.phases)
 		for _, m := range c.byClaim.list {
-			all = append(all, Waiting{Actor: actor, Claim: m.claim, End: m.end})
+			all = append(all, Waiting{ID: m.id, Actor: actor, Claim: m.claim, End: m.end, Budget: m.budget, Flight: flight})
 		}
 		c.mu.Unlock()
 	}

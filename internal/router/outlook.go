@@ -20,8 +20,15 @@ type Outlook struct {
 // request once a second: nothing but who waits for the actor is looked at, and
 // lines are looked at for everybody in them at once.
 func (r *Router) Outlook(ctx context.Context, actor string) Outlook {
+	return r.outlook(claimOf(ctx), actor)
+}
+
+// OutlookOf is Outlook for a request that Waiting returned.
+func (r *Router) OutlookOf(w Waiting) Outlook { return r.outlook(w.Claim, w.Actor) }
+
+func (r *Router) outlook(claim turnstile.Claim, actor string) Outlook {
 	if turns := r.gates.line(actor); turns != nil {
-		if place := r.lines.place(turns, claimOf(ctx)); place > 0 {
+		if place := r.lines.place(turns, claim); place > 0 {
 			return Outlook{Phase: PhaseTurn, Place: place}
 		}
 	}
@@ -60,7 +67,7 @@ func (cs *crowds) outlook(actor string) (phase string, line *turnstile.Turnstile
 	if c.place != nil {
 		line = c.line
 	}
-	return c.phase, line, c.shown
+	return c.phaseLocked(), line, c.shown
 }
 
 // rankingAge is how old a look at a line may be that somebody is told their

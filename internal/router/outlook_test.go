@@ -2,10 +2,12 @@ package router_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"layover/budget"
 	"layover/internal/router"
 	"layover/internal/router/planetest"
 	"layover/parking"
@@ -81,5 +83,61 @@ func TestAnOutlookIsAtMostAQuarterOfASecondOld(t *testing.T) {
 		}
 		second.cancel()
 		second.mustRefuse(t, router.ClientGone)
+	})
+}
+
+func TestWhoWaitsIsNamedWithWhatItsFlightDid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plane := planetest.NewScripted(1, "a", "b")
+		plane.Start = func(context.Context, string) error {
+			time.Sleep(5 * time.Second)
+			return nil
+		}
+		r := router.New(plane, parking.NewLot(parking.Unlimited), router.Options{})
+		first := send(r, "a", 0, time.Hour)
+		synctest.Wait()
+		began := time.Now()
+		ctx, cancel := budget.For(t.Context(), time.Minute)
+		defer cancel()
+		done := make(chan error)
+		go func() {
+			// b has no worker in time, so it waits for the fallback next.
+			ride, err := r.Route(ctx, router.Ask{Actor: "b", ID: "id-1", Fallback: "a", FallbackAfter: 3 * time.Second})
+			if err == nil {
+				ride.Done()
+			}
+			done <- err
+		}()
+		waits := func(actor string, want ...parking.Span) {
+			t.Helper()
+			synctest.Wait()
+			for _, w := range r.Waiting() {
+				if w.ID != "id-1" {
+					continue
+				}
+				if end, _ := w.Budget.End(); w.Actor != actor || !slices.Equal(w.Flight, want) || !end.Equal(began.Add(time.Minute)) {
+					t.Errorf("it waits for %s with %v until %v, want %s, %v", w.Actor, w.Flight, end, actor, want)
+				}
+				return
+			}
+			t.Error("id-1 is not among those who wait")
+		}
+		waits("b", parking.Span{Name: router.PhaseLine, From: began})
+		time.Sleep(4 * time.Second)
+		waits("a", parking.Span{Name: router.PhaseWake, From: began})
+		first.mustServe(t).Done()
+		if err := <-done; err != nil {
+			t.Errorf("Route = %v", err)
+		}
+		if left := r.Waiting(); len(left) != 0 {
+			t.Errorf("%v still wait", left)
+		}
+
+		next := send(r, "b", 0, time.Hour) // the actor a is idle, and is put to sleep for it
+		synctest.Wait()
+		if got := r.Waiting(); len(got) != 1 || len(got[0].Flight) == 0 || got[0].Flight[0].From.Before(began.Add(5*time.Second)) {
+			t.Errorf("a later flight has phases of an earlier one: %+v", got)
+		}
+		next.mustServe(t).Done()
 	})
 }

@@ -116,6 +116,7 @@ type ActorSnapshot struct {
 	LastWake  time.Duration `json:"last_wake_ns,omitempty"` // zero: never awake
 	Addr      string        `json:"addr,omitempty"`
 	PID       int           `json:"pid,omitempty"`
+	Failing   bool          `json:"failing,omitempty"` // its last start that came to an end failed; also while the next one is under way
 	RetryAt   time.Time     `json:"retry_at,omitzero"` // zero unless failed
 	Lacks     string        `json:"lacks,omitempty"`   // what was last seen missing to a waking actor's being awake
 	LastError string        `json:"last_error,omitempty"`

@@ -135,6 +135,9 @@ const (
 type Ask struct {
 	Actor string
 
+	// ID is the request's, for Waiting. Default: none.
+	ID string
+
 	// Fallback is the actor to use when Actor cannot serve in time: its start
 	// failed or is not due, there is no worker, spot or turn for it, or the wait
 	// has lasted FallbackAfter. Both share the request's budget. It has no
@@ -184,7 +187,7 @@ func (r *Router) fallBack(ctx context.Context, ask Ask, err error) (*Ride, error
 	if over(ctx) != nil || ask.Fallback == ask.Actor {
 		return nil, err
 	}
-	ride, err := r.Route(ctx, Ask{Actor: ask.Fallback, OnWait: ask.OnWait})
+	ride, err := r.Route(ctx, Ask{Actor: ask.Fallback, ID: ask.ID, OnWait: ask.OnWait})
 	if ReasonOf(err) == ClientGone {
 		return nil, err
 	}
@@ -268,6 +271,7 @@ func (r *Router) arrive(ctx context.Context, ask Ask, ride *Ride) *waiting {
 	}
 	w.member.claim = claimOf(ctx)
 	w.member.end, _ = w.ctx.Deadline()
+	w.member.id, w.member.budget = ask.ID, budget.From(ctx)
 	w.crowd = r.crowds.enter(ask.Actor)
 	w.crowd.join(&w.member)
 	if ask.OnWait != nil {
