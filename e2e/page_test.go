@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,5 +85,37 @@ func TestTheStatusPageFitsAPhone(t *testing.T) {
 	}
 	if got := b.eval(`document.querySelector("#actors tbody tr").getBoundingClientRect().width <= innerWidth`); got != "true" {
 		t.Error("an actor's row is wider than the phone")
+	}
+}
+
+func TestWhoWaitsForTheSameIsFoldedAndStaysFoldedOut(t *testing.T) {
+	s := serveActors(t, "")
+	wants := func(name, id string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addr+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = http.Header{"X-To": {name}, "X-Request-Id": {id}}
+		go func() { // ends with the test
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				resp.Body.Close()
+			}
+		}()
+	}
+	b := openBrowser(t, 1400, 1000)
+	b.open("http://" + s.admin + "/statusz")
+	for _, id := range []string{"id-1", "id-2", "id-3"} {
+		wants("never-x", id)
+	}
+	b.until("one entry for all", `document.querySelector("#lot details.waiter")?.textContent.includes("never-x ×3")`)
+	b.eval(`document.querySelector("#lot details.waiter").open = true`)
+	for _, name := range []string{"never-a", "never-z"} {
+		wants(name, "of-"+name)
+		b.until("the next one", `document.getElementById("lot").textContent.includes("of-`+name+`")`)
+	}
+	b.picture("waiting")
+	if got := b.eval(`[...document.querySelectorAll("#lot details.waiter[open] .id")].map(e => e.textContent).sort().join()`); got != "id-1,id-2,id-3" {
+		t.Errorf("folded out is %q, want the three ids", got)
 	}
 }

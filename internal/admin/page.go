@@ -39,18 +39,22 @@ type waiters struct {
 	N             int             // how many there are
 	Rows          []ParkedRequest // the first of them, at most pageIDs
 	Least         time.Duration   // the shortest time that one of them has left, if Ends
+	Key           string          // names the group to the page's script, which keeps what is folded out
 }
 
 // grouped returns the first of the groups of neighbours that are alike, and how
 // many requests are in the others.
 func grouped(rows []ParkedRequest) (groups []waiters, rest int) {
+	named := make(map[string]int)
 	for i, row := range rows {
 		last := len(groups) - 1
 		if last < 0 || !alike(groups[last].ParkedRequest, row) {
 			if len(groups) == pageParked {
 				return groups, len(rows) - i
 			}
-			groups = append(groups, waiters{ParkedRequest: row, Least: row.Remaining})
+			key := fmt.Sprintf("%s, band %d, %s", row.Actor, row.Band, row.Phase)
+			named[key]++
+			groups = append(groups, waiters{ParkedRequest: row, Least: row.Remaining, Key: fmt.Sprint(key, " ", named[key])})
 			last++
 		}
 		g := &groups[last]
@@ -66,9 +70,6 @@ func grouped(rows []ParkedRequest) (groups []waiters, rest int) {
 func alike(a, b ParkedRequest) bool {
 	return a.Actor == b.Actor && a.Band == b.Band && a.Phase == b.Phase && a.Ends == b.Ends
 }
-
-// Key names the group to the page's script, which keeps what is folded out.
-func (w waiters) Key() string { return fmt.Sprintf("%s, band %d, %s", w.Actor, w.Band, w.Phase) }
 
 // More is how many of the group have no row.
 func (w waiters) More() int { return w.N - len(w.Rows) }

@@ -60,14 +60,15 @@ function alike(a, b) {
 function morphChildren(to, from) {
   const old = new Map(); // rows by what names them: they move, and are not written over each other
   for (const row of to.children) if (key(row)) old.set(key(row), row);
+  const named = old.size > 0;
   let at = to.firstChild;
   for (const next of [...from.childNodes]) {
     const row = old.get(key(next));
-    old.set(key(next)); // the next one of the same name is another one
-    if (row && row.parentNode === to && row !== at) {
+    old.delete(key(next)); // the next one of the same name is another one
+    if (row && row.parentNode === to && row !== at && alike(row, next)) {
       to.insertBefore(row, at);
       morph(row, next);
-    } else if (at && alike(at, next) && (!old.size || row === at || next.nodeType === Node.TEXT_NODE)) {
+    } else if (at && alike(at, next) && (!named || row === at || next.nodeType === Node.TEXT_NODE)) {
       morph(at, next);
       at = at.nextSibling;
     } else {
