@@ -309,6 +309,9 @@ func (x *exchange) refuse(e *router.Error) {
 	}
 	x.stopWatch() // a client that hangs up on the refusal is no news
 	if x.paged() {
+		if x.sentAway() {
+			return
+		}
 		x.record(http.StatusAccepted, e)
 		x.page.finish(x.page.pieces.Refused(e))
 		return

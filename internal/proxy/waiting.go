@@ -34,14 +34,15 @@ type page struct {
 	asked string // the actor that was asked for
 	quiet func() // ends the interim answers
 
-	mu     sync.Mutex // held while writing: the end of the wait waits for it
-	timer  *time.Timer
-	pieces answer.WaitingPage
-	begun  bool   // its header was sent
-	closed bool   // nothing is written any more but by the handler
-	over   bool   // the wait is; the actor may take no connections yet
-	actor  string // that is waited for now: asked, or its fallback
-	told   string // the last state
+	mu      sync.Mutex // held while writing: the end of the wait waits for it
+	timer   *time.Timer
+	pieces  answer.WaitingPage
+	begun   bool   // its header was sent
+	closed  bool   // nothing is written any more but by the handler
+	over    bool   // the wait is; the actor may take no connections yet
+	restart bool   // a stop ended the wait: the browser is sent to the next router
+	actor   string // that is waited for now: asked, or its fallback
+	told    string // the last state
 }
 
 // waitingPage makes the page of a request that begins to wait for
@@ -95,7 +96,15 @@ func (p *page) close() {
 func (p *page) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || !p.begun && p.x.proxy.handover.over() {
+	if p.closed {
+		return
+	}
+	if p.x.proxy.handover.over() && !p.over {
+		// Its actor would be woken only to send the browser to the next router.
+		if p.begun {
+			p.restart = true
+			p.x.spend()
+		}
 		return
 	}
 	var text []byte
@@ -155,6 +164,19 @@ func (p *page) finish(text []byte) (sent bool) {
 	defer p.mu.Unlock()
 	p.closeLocked()
 	return p.sendLocked(text)
+}
+
+// sentAway ends a page whose wait a stop has ended, and reports whether it is one.
+func (x *exchange) sentAway() bool {
+	x.page.mu.Lock()
+	restart := x.page.restart
+	x.page.mu.Unlock()
+	if !restart || x.client.Err() != nil {
+		return false
+	}
+	x.record(http.StatusAccepted, nil)
+	x.page.finish(x.page.pieces.MoveOnLater(restartTime))
+	return true
 }
 
 // paged reports whether the request is answered by a waiting page.

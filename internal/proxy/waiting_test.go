@@ -616,13 +616,35 @@ func TestAStopKeepsNoRide(t *testing.T) {
 		if kept != 1 || h.rides() != 0 {
 			t.Errorf("%d rides before the stop, %d in it, want one that is kept, then none", kept, h.rides())
 		}
-		h.wake("a")
 		<-ended
-		if rec := h.last(); client.status != 202 || !rec.MovedOn || h.rides() != 0 {
+		if rec := h.last(); client.status != 202 || !rec.MovedOn || rec.Reason != "" || h.rides() != 0 {
 			t.Errorf("a page that was there when the stop began: record %+v, and %d rides are kept", rec, h.rides())
 		}
-		// Who asks at once finds nobody listening.
-		client.sees(t, []string{"being restarted", `data-after="5"`, `content="5;`}, "1.5s being restarted", `1.5s data-after="5"`, `1.5s content="5;`)
+		// It does not wait for its actor. Who asks at once finds nobody listening.
+		client.sees(t, []string{"being restarted", `data-after="5"`, `content="5;`}, "2s being restarted", `2s data-after="5"`, `2s content="5;`)
+		<-stopped
+		h.wake("a")
+	})
+}
+
+// What it waited for is there: the actor only takes no connections yet.
+func TestAStopLeavesAPageThatHasItsRide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, pageRoute(time.Second), router.Limit{})
+		h.refusing(true)
+		client, ended := h.visit()
+		time.Sleep(1500 * time.Millisecond)
+		h.wake("a")
+		synctest.Wait()
+		stopped := h.stop()
+		time.Sleep(2 * time.Second)
+		h.refusing(false)
+		<-ended
+		client.sees(t, []string{"takes no connections yet", "Waited for 3 s.", "being restarted"},
+			"2s takes no connections yet", "3s Waited for 3 s.", "3.527s being restarted")
+		if rec := h.last(); !rec.MovedOn || h.rides() != 0 {
+			t.Errorf("record %+v, and %d rides are kept", rec, h.rides())
+		}
 		<-stopped
 	})
 }
