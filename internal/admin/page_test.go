@@ -252,8 +252,9 @@ func TestFailingActorsAreCountedAndFound(t *testing.T) {
 			{Name: "a", Pool: "p", State: router.Asleep},
 			{Name: "b", Pool: "p", State: router.Asleep, Failing: true, LastError: "the actor did not start: no key"},
 			{Name: "c", Pool: "p", State: router.Waking, Failing: true},
+			{Name: "d", Pool: "q", State: router.Failed, Failing: true},
 		}}}, parking.NewLot(1), router.Options{}))
-	if got := read[admin.Actors](t, a, "/api/v1/actors?failing=true", 200); got.Total != 2 || got.Rows[0].Name != "b" || !got.Rows[0].Failing {
+	if got := read[admin.Actors](t, a, "/api/v1/actors?failing=true", 200); got.Total != 3 || got.Rows[0].Name != "b" || !got.Rows[0].Failing {
 		t.Errorf("failing: %+v", got)
 	}
 	if got := read[admin.Actors](t, a, "/api/v1/actors?failing=true&state=waking", 200); got.Total != 1 || got.Rows[0].Name != "c" {
@@ -265,17 +266,17 @@ func TestFailingActorsAreCountedAndFound(t *testing.T) {
 	if p := read[admin.Problem](t, a, "/api/v1/actors?failing=yes", 400); p.Detail != `there is no value of failing "yes"; use one of true, false` {
 		t.Errorf("%+v", p)
 	}
-	if got := read[admin.Status](t, a, "/api/v1/status", 200); got.Failing != 2 || got.Actors[router.Asleep] != 2 {
+	if got := read[admin.Status](t, a, "/api/v1/status", 200); got.Failing != 3 || got.Actors[router.Asleep] != 2 {
 		t.Errorf("status: %+v", got)
 	}
 	text := ask(a, "GET", "http://localhost/metrics").Body.String()
-	for _, want := range []string{`layover_actors_failing{pool="p"} 2`, `layover_actors_failing{pool="q"} 0`} {
+	for _, want := range []string{`layover_actors_failing{pool="p"} 2`, `layover_actors_failing{pool="q"} 1`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
 		}
 	}
 	page := ask(a, "GET", "http://localhost/statusz?failing=true").Body.String()
-	for _, want := range []string{`<a class="error" href="/statusz?failing=true"><b>2</b> failing</a>`, `<span class="state failed">asleep, failing</span>`, `<span class="state failed">waking, failing</span>`, `value="true" checked`, "2 of 2 actors"} {
+	for _, want := range []string{`<a class="error" href="/statusz?failing=true"><b>3</b> failing</a>`, `<span class="state failed">asleep, failing</span>`, `<span class="state failed">waking, failing</span>`, `<span class="state failed">failed</span>`, `value="true" checked`, "3 of 3 actors"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in\n%s", want, page)
 		}
