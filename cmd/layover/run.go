@@ -134,13 +134,15 @@ func descriptors(c *config) uint64 {
 // connections returns how many connections of clients there may be at once. It is
 // what c says, but where c has no bound and a full lot would need more open files
 // than limit: without a bound those who wait would have all of them, and no start
-// could be probed, no awake actor reached and no operator answered. It is not for
-// everybody, because a bound costs each request a look at who is idle.
+// could be probed, no awake actor reached and no operator answered. A third is left
+// for that: requests to awake actors need it soon after one another, not at once.
+// It is not for everybody, because a bound costs each request a look at who is
+// idle.
 func connections(c *config, limit uint64) int {
 	if c.MaxConnections > 0 || limit >= descriptors(c) {
 		return c.MaxConnections
 	}
-	return max(int(limit-min(limit/3, 100))/2, 1)
+	return max(int(limit-min(limit/3, 100))*2/3, 1)
 }
 
 // warnOfDescriptors says when the lot is larger than what the system lets this
