@@ -66,7 +66,7 @@ lint: ## vet, staticcheck, formatting
 
 .PHONY: race
 race: ## all tests of the root module, with the race detector, in random order
-	go test -race -shuffle=on -timeout 15m ./...
+	./.ci/tests -race -shuffle=on -timeout 15m ./...
 
 .PHONY: norace
 norace: ## what the race detector would distort: memory of parked requests, the warm path
@@ -76,7 +76,7 @@ norace: ## what the race detector would distort: memory of parked requests, the 
 submodules: ## all tests of the modules beside the root one
 	@for module in $(SUBMODULES); do \
 		echo "== $$module"; \
-		(cd $$module && go vet ./... && go test -shuffle=on -timeout 15m ./...) || exit 1; \
+		(cd $$module && go vet ./... && ../.ci/tests -shuffle=on -timeout 15m ./...) || exit 1; \
 	done
 
 .PHONY: bench-once

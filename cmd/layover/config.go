@@ -278,7 +278,7 @@ func (c *config) read(r *reader, f fields) {
 // last one left; empty if this user has no place for it. Never one in a folder
 // that is shared, where a stranger could have made it first.
 func defaultState(file string) string {
-	base := stateBase(os.Getuid())
+	base := stateBase(userID())
 	if base == "" {
 		return ""
 	}
@@ -288,6 +288,8 @@ func defaultState(file string) string {
 	name := fmt.Sprintf("%s-%x", strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), sha256.Sum256([]byte(file)))
 	return filepath.Join(base, name[:len(name)-56]) // 8 digits tell files of one name apart
 }
+
+var userID = os.Getuid // a test is somebody else
 
 func stateBase(uid int) string {
 	given, _, _ := strings.Cut(os.Getenv("STATE_DIRECTORY"), ":") // of a service manager, already the program's own
